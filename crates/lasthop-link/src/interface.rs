@@ -296,6 +296,14 @@ impl<P: Payload, E: Driven<P, Control = FrameKind>> Interface<E, P> {
         self.endpoint.next_poll_while_busy(self.free_at(), has_packets)
     }
 
+    /// Like [`Self::next_timeout_while_busy`], while no frame is in transmission. The driver need not
+    /// call the interface earlier: it has nothing to send.
+    #[inline]
+    pub fn next_timeout_while_idle(&self, has_more: bool) -> Instant {
+        let has_packets = has_more || !self.outlet.queue.is_empty();
+        self.endpoint.next_poll(self.free_at(), has_packets)
+    }
+
     /// Handles the endpoint's timeout if it has expired. Early or repeated calls have no effect.
     #[inline]
     pub fn handle_timeout(&mut self, now: Instant) {

@@ -1,6 +1,6 @@
 //! Calls that a driver makes for each frame, combined.
 
-use super::{Abilities, Frame};
+use super::{Abilities, Frame, FrameKind};
 use lasthop_base::packet::Payload;
 use lasthop_base::units::Instant;
 
@@ -151,6 +151,11 @@ pub trait Driven<P: Payload>: Abilities<P> {
         true
     }
 
+    /// Returns `true` if [`Self::takes_next`] can return `true`.
+    fn takes_frames(&self) -> bool {
+        self.needs_no_poll_while_busy()
+    }
+
     /// Returns `true` if [`Self::accept`] of `frame` would deliver the packet of this frame and no
     /// other, and if [`Self::send_next`] could then be called. A driver that holds the frame in
     /// advance can compute the response in advance. By default nothing is computed.
@@ -171,4 +176,74 @@ pub trait Driven<P: Payload>: Abilities<P> {
         self.write_next(now, frame);
         self.next_timeout()
     }
+}
+
+/// A machine whose next frame is either urgent, or one that its waiting new packet or pending
+/// acknowledgment causes. After a poll without urgent frames it has nothing to send.
+pub(super) trait Prompt<P: Payload + Clone>: Driven<P, Control = FrameKind> {
+    /// Returns `true` if a frame must be sent before new packets.
+    fn has_urgent(&self) -> bool;
+    /// Returns `true` if a new packet could be sent and none is waiting, regardless of urgent frames.
+    fn has_room(&self) -> bool;
+    /// Writes the next frame that must be sent before new packets. Returns `false` without one.
+    fn write_urgent(&mut self, now: Instant, frame: &mut Frame<P>) -> bool;
+    /// Writes the frame of the waiting new packet, otherwise the frame that is sent without one, if
+    /// any.
+    fn write_new(&mut self, now: Instant, frame: &mut Frame<P>) -> bool;
+}
+
+/// A machine for which [`Prompt::has_urgent`] has been evaluated.
+struct Prompted<'a, M> {
+    machine: &'a mut M,
+    has_urgent: bool,
+}
+
+impl<P: Payload + Clone, M: Prompt<P>> Writer<P> for Prompted<'_, M> {
+    #[inline(always)]
+    fn write(self, now: Instant, frame: &mut Frame<P>) -> bool {
+        let Prompted { machine, has_urgent } = self;
+        has_urgent && machine.write_urgent(now, frame) || machine.write_new(now, frame)
+    }
+}
+
+/// [`Driven::write_next`] of a [`Prompt`] machine.
+#[inline(always)]
+pub(super) fn write_prompt<P: Payload + Clone>(
+    machine: &mut impl Prompt<P>,
+    now: Instant,
+    frame: &mut Frame<P>,
+) -> bool {
+    Prompted { has_urgent: machine.has_urgent(), machine }.write(now, frame)
+}
+
+/// [`Driven::turn`] of a [`Prompt`] machine: evaluates `has_urgent` only once; usually it is
+/// `false`.
+#[inline(always)]
+pub(super) fn turn_prompt<P: Payload + Clone, Q: Port<P>>(
+    machine: &mut impl Prompt<P>,
+    now: Instant,
+    port: &mut Q,
+) -> Option<Instant> {
+    if machine.next_timeout() <= now {
+        return None;
+    }
+    let free_at = port.free_at();
+    if free_at > now {
+        return Some(machine.next_poll_while_busy(free_at, port.has_packet()));
+    }
+    let has_urgent = machine.has_urgent();
+    if !has_urgent && machine.has_room() {
+        machine.load(now, port);
+    }
+    port.transmit(now, Prompted { machine: &mut *machine, has_urgent });
+    if !Q::LISTENS {
+        machine.drop_events();
+    }
+    if has_urgent {
+        return Some(machine.next_poll(port.free_at(), port.has_packet()));
+    }
+    debug_assert!(!machine.has_frame(), "what there was has been sent");
+    let has_more = machine.has_room() && port.has_packet();
+    let timeout = machine.next_timeout();
+    Some(if has_more { timeout.min(port.free_at()) } else { timeout })
 }

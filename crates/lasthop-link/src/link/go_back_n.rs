@@ -26,7 +26,10 @@
 //!
 //! Not modelled: reordering by the channel, a limit on retransmissions, adaptive timers.
 
+mod driven;
+
 use super::delivery_reports::Fates;
+use super::driven::Prompt;
 use super::protocol::{ProtocolKeys, Site, refuse};
 use super::timing::{LinkTiming, deadline};
 use super::wire::{NumberWidth, WireWindow};
@@ -277,14 +280,15 @@ impl<P> GoBackN<P> {
         self.ack_pending && self.parameters.acknowledgment == Acknowledgment::StandAlone
     }
 
-    fn control_frame(&mut self, kind: FrameKind) -> Frame<P> {
+    fn write_control(&mut self, frame: &mut Frame<P>, kind: FrameKind) {
         self.ack_pending = false;
-        Frame { kind, ack: Some(self.expected), payload: None, bytes: self.control, service: 0 }
+        let ack = Some(self.expected);
+        *frame = Frame { kind, ack, payload: None, bytes: self.control, service: 0 };
     }
 
-    fn ack_frame(&mut self) -> Frame<P> {
+    fn write_ack(&mut self, frame: &mut Frame<P>) {
         self.counters.acks += 1;
-        self.control_frame(FrameKind::Ack)
+        self.write_control(frame, FrameKind::Ack);
     }
 
     #[inline]
@@ -313,14 +317,20 @@ impl<P> GoBackN<P> {
         self.deadline = Instant::NEVER;
     }
 
-    #[inline]
+    /// Accepts the expected frame.
+    #[inline(always)]
+    fn on_next(&mut self) {
+        self.ack_pending = true;
+        self.expected += 1;
+        self.in_gap = false;
+        self.reject_pending = false;
+    }
+
     fn on_data(&mut self, sequence: u64, packet: P) {
         self.ack_pending = true;
         if sequence == self.expected {
             self.up.push_back(packet);
-            self.expected += 1;
-            self.in_gap = false;
-            self.reject_pending = false;
+            self.on_next();
         } else if sequence < self.expected {
             self.counters.duplicates += 1;
         } else {
@@ -333,54 +343,19 @@ impl<P> GoBackN<P> {
     }
 }
 
-impl<P: Payload + Clone> Endpoint<P> for GoBackN<P> {
-    type Control = FrameKind;
-
-    #[inline]
-    fn wants_packet(&self) -> bool {
-        !self.reject_pending
-            && self.cursor == self.next
-            && self.filled == self.next
-            && self.next - self.base < u64::from(self.parameters.window)
-            && !self.ack_first()
-    }
-
-    #[inline]
-    fn enqueue(&mut self, _now: Instant, packet: P) {
-        debug_assert!(self.wants_packet(), "enqueue without wants_packet");
-        let slot = self.slot(self.next);
-        self.packets[slot] = Some(packet);
-        self.filled = self.next + 1;
-    }
-
-    #[inline]
-    fn poll_transmit(&mut self, now: Instant) -> Option<Frame<P>> {
-        if self.reject_pending {
-            self.reject_pending = false;
-            let sequence = self.expected;
-            self.counters.nacks += 1;
-            self.events.push_back(LinkEvent::NackSent { sequence });
-            return Some(self.control_frame(FrameKind::Nack { sequence }));
-        }
-        if self.ack_first() {
-            return Some(self.ack_frame());
-        }
-        let sequence = self.cursor;
-        if sequence == self.filled {
-            return self.ack_pending.then(|| self.ack_frame());
-        }
+impl<P: Payload + Clone> GoBackN<P> {
+    /// Writes the data frame `sequence` and starts its timer if it is the oldest one.
+    #[inline(always)]
+    fn write_data(&mut self, now: Instant, sequence: u64, frame: &mut Frame<P>) -> bool {
         let slot = self.slot(sequence);
         debug_assert!(self.packets[slot].is_some(), "a frame in the window has its packet");
-        let packet = self.packets[slot].clone()?;
-        if sequence < self.next {
-            self.counters.retransmissions += 1;
-            self.events.push_back(LinkEvent::Retransmitted { sequence });
-            self.fates.retry(sequence, &packet);
-        } else {
-            self.counters.data_frames += 1;
-            self.next += 1;
-        }
-        self.cursor += 1;
+        let Some(packet) = &self.packets[slot] else { return false };
+        frame.kind = FrameKind::Data { sequence };
+        frame.ack = Some(self.expected);
+        frame.bytes = self.header + packet.wire_bytes();
+        frame.payload = Some(packet.clone());
+        frame.service = 0;
+        self.cursor = sequence + 1;
         self.sent[slot] = now;
         if sequence == self.base {
             self.deadline = deadline(now, self.parameters.timeout);
@@ -388,9 +363,29 @@ impl<P: Payload + Clone> Endpoint<P> for GoBackN<P> {
         if self.parameters.acknowledgment == Acknowledgment::Piggyback {
             self.ack_pending = false;
         }
-        let bytes = self.header + packet.wire_bytes();
-        let kind = FrameKind::Data { sequence };
-        Some(Frame { kind, ack: Some(self.expected), payload: Some(packet), bytes, service: 0 })
+        true
+    }
+}
+
+impl<P: Payload + Clone> Endpoint<P> for GoBackN<P> {
+    type Control = FrameKind;
+
+    #[inline(always)]
+    fn wants_packet(&self) -> bool {
+        !self.has_urgent() && self.has_room()
+    }
+
+    #[inline(always)]
+    fn enqueue(&mut self, _now: Instant, packet: P) {
+        debug_assert!(self.wants_packet(), "enqueue without wants_packet");
+        let slot = self.slot(self.next);
+        self.packets[slot] = Some(packet);
+        self.filled = self.next + 1;
+    }
+
+    fn poll_transmit(&mut self, now: Instant) -> Option<Frame<P>> {
+        let mut frame = Frame::default();
+        self.write_next(now, &mut frame).then_some(frame)
     }
 
     #[inline]
@@ -453,8 +448,6 @@ impl<P: Payload + Clone> Abilities<P> for GoBackN<P> {
         Some(&mut self.fates)
     }
 }
-
-impl<P: Payload + Clone> Driven<P> for GoBackN<P> {}
 
 impl ByteFormat for GoBackN<Vec<u8>> {
     fn encode(&self, frame: &Frame<Vec<u8>>, bytes: &mut Vec<u8>) -> Result<(), BytesError> {

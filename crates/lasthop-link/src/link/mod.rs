@@ -298,6 +298,10 @@ impl<P: CarriesFrames> Driven<P> for LinkEndpoint<P> {
         dispatch!(self, endpoint => endpoint.accept(now, frame))
     }
 
+    fn takes_frames(&self) -> bool {
+        dispatch!(self, endpoint => endpoint.takes_frames())
+    }
+
     #[inline(always)]
     fn takes_next(&self, frame: &Frame<P>) -> bool {
         dispatch!(self, endpoint => endpoint.takes_next(frame))

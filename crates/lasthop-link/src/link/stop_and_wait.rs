@@ -34,11 +34,12 @@
 //! Not modelled: reordering by the channel, negative acknowledgments, adaptive timers, backoff.
 
 use super::delivery_reports::Fates;
+use super::driven::{Prompt, turn_prompt, write_prompt};
 use super::protocol::{ARQ_HEADER, MOST_REPAIRS, ProtocolKeys, Site};
 use super::timing::{LinkTiming, deadline};
 use super::wire::{NumberWidth, WireWindow};
 use super::{
-    Abilities, Driven, Endpoint, Frame, FrameKind, LinkCounters, LinkError, LinkEvent,
+    Abilities, Driven, Endpoint, Frame, FrameKind, LinkCounters, LinkError, LinkEvent, Port,
     ReportsDelivery, check_header,
 };
 use super::{ByteFormat, BytesError, wire};
@@ -246,6 +247,77 @@ impl<P> StopAndWait<P> {
     }
 }
 
+impl<P: Payload + Clone> StopAndWait<P> {
+    /// Writes the data frame and starts its timer. Returns `false` if there is no packet.
+    #[inline(always)]
+    fn write_data(&mut self, now: Instant, frame: &mut Frame<P>) -> bool {
+        debug_assert!(self.packet.is_some(), "a frame to send has its packet");
+        let Some(packet) = &self.packet else { return false };
+        frame.kind = FrameKind::Data { sequence: self.sequence };
+        frame.ack = Some(self.expected);
+        frame.bytes = self.header + packet.wire_bytes();
+        frame.payload = Some(packet.clone());
+        frame.service = 0;
+        self.tries = self.tries.saturating_add(1);
+        self.must_send = false;
+        self.ack_pending = false;
+        self.deadline = deadline(now, self.parameters.timeout);
+        true
+    }
+
+    /// Returns `true` if frame `sequence` is the next one and no packet waits for delivery.
+    #[inline(always)]
+    fn is_next(&self, sequence: u64) -> bool {
+        sequence == self.expected && self.up.is_empty()
+    }
+}
+
+impl<P: Payload + Clone> Prompt<P> for StopAndWait<P> {
+    /// A frame to retransmit.
+    #[inline(always)]
+    fn has_urgent(&self) -> bool {
+        self.must_send
+    }
+
+    #[inline(always)]
+    fn has_room(&self) -> bool {
+        self.packet.is_none()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn write_urgent(&mut self, now: Instant, frame: &mut Frame<P>) -> bool {
+        if self.tries > 0 {
+            let sequence = self.sequence;
+            self.counters.retransmissions += 1;
+            self.events.push_back(LinkEvent::Retransmitted { sequence });
+            if let Some(packet) = &self.packet {
+                self.fates.retry(sequence, packet);
+            }
+        } else {
+            self.counters.data_frames += 1;
+        }
+        self.write_data(now, frame)
+    }
+
+    #[inline(always)]
+    fn write_new(&mut self, now: Instant, frame: &mut Frame<P>) -> bool {
+        if self.must_send {
+            self.counters.data_frames += 1;
+            return self.write_data(now, frame);
+        }
+        if !self.ack_pending {
+            return false;
+        }
+        self.ack_pending = false;
+        self.counters.acks += 1;
+        let ack = Some(self.expected);
+        let (kind, bytes) = (FrameKind::Ack, self.control);
+        *frame = Frame { kind, ack, payload: None, bytes, service: 0 };
+        true
+    }
+}
+
 impl<P: Payload + Clone> Endpoint<P> for StopAndWait<P> {
     type Control = FrameKind;
 
@@ -261,45 +333,9 @@ impl<P: Payload + Clone> Endpoint<P> for StopAndWait<P> {
         self.must_send = true;
     }
 
-    #[inline]
     fn poll_transmit(&mut self, now: Instant) -> Option<Frame<P>> {
-        let ack = Some(self.expected);
-        if !self.must_send {
-            if !self.ack_pending {
-                return None;
-            }
-            self.ack_pending = false;
-            self.counters.acks += 1;
-            return Some(Frame {
-                kind: FrameKind::Ack,
-                ack,
-                payload: None,
-                bytes: self.control,
-                service: 0,
-            });
-        }
-        debug_assert!(self.packet.is_some(), "a frame to send has its packet");
-        let packet = self.packet.clone()?;
-        let sequence = self.sequence;
-        if self.tries > 0 {
-            self.counters.retransmissions += 1;
-            self.events.push_back(LinkEvent::Retransmitted { sequence });
-            self.fates.retry(sequence, &packet);
-        } else {
-            self.counters.data_frames += 1;
-        }
-        self.tries = self.tries.saturating_add(1);
-        self.must_send = false;
-        self.ack_pending = false;
-        self.deadline = deadline(now, self.parameters.timeout);
-        let bytes = self.header + packet.wire_bytes();
-        Some(Frame {
-            kind: FrameKind::Data { sequence },
-            ack,
-            payload: Some(packet),
-            bytes,
-            service: 0,
-        })
+        let mut frame = Frame::default();
+        self.write_next(now, &mut frame).then_some(frame)
     }
 
     #[inline]
@@ -374,7 +410,51 @@ impl<P: Payload + Clone> Abilities<P> for StopAndWait<P> {
     }
 }
 
-impl<P: Payload + Clone> Driven<P> for StopAndWait<P> {}
+impl<P: Payload + Clone> Driven<P> for StopAndWait<P> {
+    #[inline(always)]
+    fn write_next(&mut self, now: Instant, frame: &mut Frame<P>) -> bool {
+        write_prompt(self, now, frame)
+    }
+
+    #[inline(always)]
+    fn turn<Q: Port<P>>(&mut self, now: Instant, port: &mut Q) -> Option<Instant> {
+        turn_prompt(self, now, port)
+    }
+
+    /// The packet of the next frame is delivered without buffering. An ACK delivers none.
+    #[inline(always)]
+    fn accept(&mut self, now: Instant, frame: &mut Frame<P>) -> bool {
+        let is_simple = match frame.kind {
+            FrameKind::Data { sequence } => self.is_next(sequence) && frame.payload.is_some(),
+            FrameKind::Ack => self.up.is_empty(),
+            _ => false,
+        };
+        if !is_simple {
+            self.receive(now, frame.take());
+            frame.payload = self.up.pop_front();
+            return true;
+        }
+        if let Some(ack) = frame.ack {
+            self.on_ack(ack);
+        }
+        if frame.payload.is_some() {
+            self.ack_pending = true;
+            self.expected += 1;
+        }
+        false
+    }
+
+    fn takes_frames(&self) -> bool {
+        true
+    }
+
+    /// The window has one frame: with its frame outstanding, an end sends nothing new.
+    #[inline(always)]
+    fn takes_next(&self, frame: &Frame<P>) -> bool {
+        matches!(frame.kind, FrameKind::Data { sequence } if self.is_next(sequence))
+            && self.has_room()
+    }
+}
 
 impl ByteFormat for StopAndWait<Vec<u8>> {
     fn encode(&self, frame: &Frame<Vec<u8>>, bytes: &mut Vec<u8>) -> Result<(), BytesError> {

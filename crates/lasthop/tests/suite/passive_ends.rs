@@ -27,18 +27,38 @@ fn protocol() -> impl Strategy<Value = String> {
                  timer = \"{timer}\", renack = \"{renack}\", timeout = \"{timeout}\""
             )
         });
-    let others = [
-        "kind = \"go-back-n\"",
-        "kind = \"stop-and-wait\"",
-        "kind = \"karn-rlp\"",
-        "kind = \"oos-rlp\"",
-        "kind = \"xor-fec\"",
-        "kind = \"ideal-sr\"",
-        "kind = \"rlc-am\"",
-        "kind = \"harq\"",
-    ];
+    let timeout = || prop::sample::select(vec!["auto", "auto", "150 ms", "400 ms", "2 s"]);
+    let go_back_n = (prop::sample::select(vec![1, 2, 3, 8, 20, 128]), timeout(), any::<bool>())
+        .prop_map(|(window, timeout, reject)| {
+            format!(
+                "kind = \"go-back-n\", window = {window}, timeout = \"{timeout}\", reject = {reject}"
+            )
+        });
+    let rlp = (
+        prop::sample::select(vec!["karn-rlp", "oos-rlp"]),
+        prop::sample::select(vec![0, 1, 3, 10]),
+        timeout(),
+        prop::sample::select(vec!["auto", "off", "100 ms", "500 ms"]),
+        prop::sample::select(vec!["unlimited", "1 frames", "5 frames"]),
+    )
+        .prop_map(|(kind, retransmissions, timeout, keepalive, keepalives)| {
+            format!(
+                "kind = \"{kind}\", retransmissions = {retransmissions}, \
+                 nack_timeout = \"{timeout}\", keepalive = \"{keepalive}\", \
+                 keepalives = \"{keepalives}\""
+            )
+        });
+    let stop_and_wait = (prop::sample::select(vec!["\"unlimited\"", "0", "2"]), timeout())
+        .prop_map(|(retries, timeout)| {
+            format!("kind = \"stop-and-wait\", retries = {retries}, timeout = \"{timeout}\"")
+        });
+    let others =
+        ["kind = \"xor-fec\"", "kind = \"ideal-sr\"", "kind = \"rlc-am\"", "kind = \"harq\""];
     prop_oneof![
         4 => selective,
+        3 => go_back_n,
+        3 => rlp,
+        2 => stop_and_wait,
         1 => prop::sample::select(others.to_vec()).prop_map(str::to_owned),
     ]
 }
@@ -121,7 +141,7 @@ pub fn flows() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(256) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(512) })]
 
     #[test]
     fn a_passive_end_is_computed_as_if_each_event_were_handled_at_its_time(

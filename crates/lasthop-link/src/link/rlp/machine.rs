@@ -1,6 +1,7 @@
 //! State machine of one end of a radio link protocol.
 
 use super::{HORIZON, MOST_RETRANSMISSIONS, Release, RlpParameters};
+use crate::link::driven::Prompt;
 use crate::link::rlp_wire::{self, RlpWireWindow};
 use crate::link::timers::TransmissionOrder;
 use crate::link::timing::deadline;
@@ -26,7 +27,7 @@ fn bit_of(number: u64) -> u128 {
 
 /// Returns the last sequence number before `end` that is stored in this slot.
 #[inline]
-fn number_in(slot: usize, end: u64) -> u64 {
+pub(super) fn number_in(slot: usize, end: u64) -> u64 {
     let last = end.wrapping_sub(1);
     last.wrapping_sub(last.wrapping_sub(slot as u64) % HORIZON)
 }
@@ -72,11 +73,11 @@ struct Awaited<P> {
 #[repr(C)]
 pub struct Rlp<P> {
     /// NACKs to send.
-    nacks: u128,
+    pub(super) nacks: u128,
     /// Number of the next new frame.
-    next: u64,
+    pub(super) next: u64,
     /// End of the sequence numbers with a packet: `next`, or one more if a new packet is waiting.
-    filled: u64,
+    pub(super) filled: u64,
     keepalive_deadline: Instant,
     /// Earliest deadline of a NACK, [`Instant::NEVER`] if none is outstanding.
     nack_deadline: Instant,
@@ -85,10 +86,10 @@ pub struct Rlp<P> {
     history: Vec<Option<P>>,
     header: u32,
     /// Keep-alives sent since the last new frame.
-    keepalives_sent: u32,
-    keepalive_due: bool,
+    pub(super) keepalives_sent: u32,
+    pub(super) keepalive_due: bool,
     /// Whether a frame is queued for retransmission.
-    has_queued: bool,
+    pub(super) has_queued: bool,
     /// Whether a NACK has ever been received.
     is_asked: bool,
     has_events: bool,
@@ -102,13 +103,13 @@ pub struct Rlp<P> {
     abandoned: u128,
     /// Next number to deliver; in-sequence delivery only.
     expected: u64,
-    rare: Box<Rare<P>>,
-    up: VecDeque<P>,
+    pub(super) rare: Box<Rare<P>>,
+    pub(super) up: VecDeque<P>,
 }
 
 /// State used for few frames only.
 #[derive(Clone, Debug)]
-struct Rare<P> {
+pub(super) struct Rare<P> {
     parameters: RlpParameters,
     /// Length of a control frame.
     control: u32,
@@ -116,7 +117,7 @@ struct Rare<P> {
     /// NACK is received.
     copies: Box<[u8]>,
     /// Frames to retransmit, in the order of their NACKs.
-    queued: TransmissionOrder,
+    pub(super) queued: TransmissionOrder,
     /// Frames behind the history for which a NACK was refused.
     refused: u128,
     /// State by slot; empty until the first frame is missing.
@@ -125,7 +126,7 @@ struct Rare<P> {
     order: TransmissionOrder,
     events: VecDeque<LinkEvent>,
     /// Counters except new data frames, for which `next` is used.
-    counters: LinkCounters,
+    pub(super) counters: LinkCounters,
 }
 
 impl<P> Rlp<P> {
@@ -188,7 +189,7 @@ impl<P> Rlp<P> {
 
     /// Reports an event.
     #[cold]
-    fn tell(&mut self, event: LinkEvent) {
+    pub(super) fn tell(&mut self, event: LinkEvent) {
         self.rare.events.push_back(event);
         self.has_events = true;
     }
@@ -205,8 +206,8 @@ impl<P> Rlp<P> {
         RlpWireWindow { seen: self.seen, next: self.next }
     }
 
-    fn control_frame(&self, kind: FrameKind) -> Frame<P> {
-        Frame { kind, ack: None, payload: None, bytes: self.rare.control, service: 0 }
+    fn write_control(&self, frame: &mut Frame<P>, kind: FrameKind) {
+        *frame = Frame { kind, ack: None, payload: None, bytes: self.rare.control, service: 0 };
     }
 
     #[cold]
@@ -249,7 +250,7 @@ impl<P> Rlp<P> {
 
     /// Restarts the keep-alive timer when a new frame or keep-alive is sent.
     #[inline]
-    fn restart_keepalive(&mut self, now: Instant) {
+    pub(super) fn restart_keepalive(&mut self, now: Instant) {
         self.keepalive_due = false;
         // The first keep-alive is always allowed.
         let is_last = self.keepalives_sent > 0
@@ -261,7 +262,7 @@ impl<P> Rlp<P> {
     }
 
     #[cold]
-    fn nack(&mut self, now: Instant) -> Frame<P> {
+    pub(super) fn write_nack(&mut self, now: Instant, frame: &mut Frame<P>) {
         // After the rotation, bit 0 is the oldest number in the bitmap.
         let oldest_first = self.nacks.rotate_right((self.seen % HORIZON) as u32);
         let sequence = self.seen + u64::from(oldest_first.trailing_zeros()) - HORIZON;
@@ -279,7 +280,7 @@ impl<P> Rlp<P> {
         self.note_order();
         self.rare.counters.nacks += 1;
         self.tell(LinkEvent::NackSent { sequence });
-        self.control_frame(FrameKind::Nack { sequence })
+        self.write_control(frame, FrameKind::Nack { sequence });
     }
 
     #[inline]
@@ -393,28 +394,51 @@ impl<P> Rlp<P> {
 }
 
 impl<P: Payload + Clone> Rlp<P> {
-    #[inline]
-    fn data_frame(&self, sequence: u64) -> Option<Frame<P>> {
+    /// Writes the data frame `sequence`. Returns `false` if the frame has no packet.
+    #[inline(always)]
+    pub(super) fn write_data(&self, sequence: u64, frame: &mut Frame<P>) -> bool {
         let slot = slot_of(sequence);
         debug_assert!(self.history[slot].is_some(), "a frame of the history has its packet");
-        let packet = self.history[slot].clone()?;
-        let bytes = self.header + packet.wire_bytes();
-        Some(Frame {
-            kind: FrameKind::Data { sequence },
-            ack: None,
-            payload: Some(packet),
-            bytes,
-            service: 0,
-        })
+        let Some(packet) = &self.history[slot] else { return false };
+        frame.kind = FrameKind::Data { sequence };
+        frame.ack = None;
+        frame.bytes = self.header + packet.wire_bytes();
+        frame.payload = Some(packet.clone());
+        frame.service = 0;
+        true
+    }
+
+    #[cold]
+    pub(super) fn write_keepalive(&mut self, now: Instant, frame: &mut Frame<P>) {
+        self.keepalives_sent = self.keepalives_sent.saturating_add(1);
+        self.restart_keepalive(now);
+        self.rare.counters.keepalives += 1;
+        self.write_control(frame, FrameKind::Keepalive { next: self.next });
+    }
+
+    /// Returns `true` if frame `sequence` is the next one, no frame is missing and no packet waits
+    /// for delivery.
+    #[inline(always)]
+    pub(super) fn is_next(&self, sequence: u64) -> bool {
+        sequence == self.seen && self.missing == 0 && self.up.is_empty()
+    }
+
+    /// Accepts frame `sequence`, which is the next one, with no frame missing.
+    #[inline(always)]
+    pub(super) fn on_next(&mut self, sequence: u64) {
+        // No frame is missing, so none is held. Bits of abandoned numbers may remain.
+        self.abandoned &= !bit_of(sequence);
+        self.seen = sequence + 1;
+        self.expected = self.seen;
     }
 }
 
 impl<P: Payload + Clone> Endpoint<P> for Rlp<P> {
     type Control = FrameKind;
 
-    #[inline]
+    #[inline(always)]
     fn wants_packet(&self) -> bool {
-        self.nacks == 0 && !self.has_queued && self.filled == self.next
+        !self.has_urgent() && self.has_room()
     }
 
     #[inline]
@@ -433,35 +457,9 @@ impl<P: Payload + Clone> Endpoint<P> for Rlp<P> {
         self.filled = self.next + 1;
     }
 
-    #[inline]
     fn poll_transmit(&mut self, now: Instant) -> Option<Frame<P>> {
-        if self.nacks != 0 {
-            return Some(self.nack(now));
-        }
-        if self.has_queued
-            && let Some(slot) = self.rare.queued.first()
-        {
-            self.rare.queued.remove(slot);
-            self.has_queued = self.rare.queued.first().is_some();
-            let sequence = number_in(slot, self.next);
-            self.rare.counters.retransmissions += 1;
-            self.tell(LinkEvent::Retransmitted { sequence });
-            return self.data_frame(sequence);
-        }
-        if self.filled > self.next {
-            let sequence = self.next;
-            self.next += 1;
-            self.keepalives_sent = 0;
-            self.restart_keepalive(now);
-            return self.data_frame(sequence);
-        }
-        if self.keepalive_due {
-            self.keepalives_sent = self.keepalives_sent.saturating_add(1);
-            self.restart_keepalive(now);
-            self.rare.counters.keepalives += 1;
-            return Some(self.control_frame(FrameKind::Keepalive { next: self.next }));
-        }
-        None
+        let mut frame = Frame::default();
+        self.write_next(now, &mut frame).then_some(frame)
     }
 
     #[inline]
@@ -524,8 +522,6 @@ impl<P: Payload + Clone> Endpoint<P> for Rlp<P> {
 }
 
 impl<P: Payload + Clone> Abilities<P> for Rlp<P> {}
-
-impl<P: Payload + Clone> Driven<P> for Rlp<P> {}
 
 impl ByteFormat for Rlp<Vec<u8>> {
     fn encode(&self, frame: &Frame<Vec<u8>>, bytes: &mut Vec<u8>) -> Result<(), BytesError> {

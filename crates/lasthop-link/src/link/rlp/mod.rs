@@ -55,6 +55,7 @@
 //! initialization and reset of sequence numbers after 128 consecutive losses (internal numbers are
 //! unbounded), segmentation of packets into radio frames.
 
+mod driven;
 mod machine;
 
 use super::LinkError;

@@ -11,6 +11,9 @@
 //! transmission: the packet, its answer, and the frame of the answer. The frame of the answer takes
 //! its place in the ring of frames in transit; no event occurs at the passive end.
 //!
+//! The passive end may be serviced at the end of the transmission of the answer. If it then has nothing
+//! to send, this is computed together with the next data frame.
+//!
 //! Any other frame (one behind a loss, a control frame), and any frame that finds the passive end
 //! busy, waits for its event. So do frames that arrive after a timer of the passive end expires or
 //! after the earliest possible end of the run.
@@ -24,8 +27,8 @@ use crate::sim::probe::{Probe, Silent};
 use crate::sim::world::World;
 use lasthop_base::packet::{Descriptor, Extension};
 use lasthop_base::units::Instant;
-use lasthop_link::interface::Fresh;
-use lasthop_link::link::Driven;
+use lasthop_link::interface::{Fresh, Interface};
+use lasthop_link::link::{Driven, Endpoint};
 
 impl<X: Extension> Line<X> {
     /// Returns `true` if `end` is passive, provided that all its packets are suitable: it is driven
@@ -38,7 +41,7 @@ impl<X: Extension> Line<X> {
             && !self.is_watched
             && !self.exchanges_free
             && known.feeder.is_none()
-            && known.needs_no_poll_while_busy
+            && known.interface.endpoint.takes_frames()
             && known.interface.has_certain_room(0)
     }
 
@@ -82,6 +85,17 @@ impl<X: Extension> LineEnd<X> {
         next
     }
 
+    /// Returns `true` if the end is to be serviced at `at`, the end of its transmission, and would
+    /// then have nothing to send and no timer to handle. Such a service only sets the next one.
+    #[inline(always)]
+    fn is_polled_in_vain(&self, at: Instant) -> bool {
+        let Interface { endpoint, .. } = &self.interface;
+        at == self.interface.free_at()
+            && self.interface.is_idle(at)
+            && !endpoint.has_frame()
+            && endpoint.next_timeout() > at
+    }
+
     /// Like [`Self::send_ahead`], without a packet.
     #[cold]
     fn respond(
@@ -106,6 +120,16 @@ impl<X: Extension> LineEnd<X> {
     }
 }
 
+/// Sets the time at which the passive end is serviced next, as [`Line::serve_at`] does. `ticket` is
+/// the latest ticket.
+#[inline(always)]
+fn serve_at(known: &mut Due, at: Instant, ticket: &mut u64) {
+    if known.at() != at {
+        *ticket += 1;
+        *known = Due::new(at, *ticket);
+    }
+}
+
 impl<P: Probe, X: Extension> World<P, X> {
     /// Handles the frames in transit to a passive end, as far as they can be computed, and schedules
     /// the line.
@@ -123,6 +147,15 @@ impl<P: Probe, X: Extension> World<P, X> {
         while let Some(arrived) = near.ring.front_mut() {
             let due = arrived.due;
             let frame = &mut arrived.item.frame;
+            let known = &mut deadlines_by_cause[service];
+            if *known < due && far.is_polled_in_vain(known.at()) && self.ahead.permits(*known) {
+                let mut ticket = self.ahead.next_ticket(self.deadlines.issued());
+                let polled = *known;
+                serve_at(known, far.interface.endpoint.next_timeout(), &mut ticket);
+                if self.ahead.push(polled, ticket) {
+                    self.wake = self.wake.min(polled.at());
+                }
+            }
             let waits = !far.interface.endpoint.takes_next(frame)
                 || arrived.item.is_damaged
                 || !far.interface.is_idle(due.at())
@@ -142,7 +175,8 @@ impl<P: Probe, X: Extension> World<P, X> {
             };
             let mut ticket = self.ahead.next_ticket(self.deadlines.issued());
             let arrival = &mut deadlines_by_cause[Cause::Arrival(side).place()];
-            let next = if self.connections[connection.index()].answer(at, packet) {
+            let is_answered = self.connections[connection.index()].answer(at, packet);
+            let next = if is_answered {
                 far.send_ahead(at, packet, arrival, &mut ticket)
             } else {
                 let issued = self.deadlines.issued();
@@ -153,9 +187,9 @@ impl<P: Probe, X: Extension> World<P, X> {
                 next
             };
             let known = &mut deadlines_by_cause[service];
-            if known.at() != next {
-                ticket += 1;
-                *known = Due::new(next, ticket);
+            serve_at(known, next, &mut ticket);
+            if is_answered && !far.needs_no_poll_while_busy && far.interface.free_at() > at {
+                serve_at(known, far.interface.next_timeout_while_busy(false), &mut ticket);
             }
             if self.ahead.push(due, ticket) {
                 self.wake = self.wake.min(due.at());

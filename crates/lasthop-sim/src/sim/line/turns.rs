@@ -356,8 +356,11 @@ impl<P: Probe, X: Extension> World<P, X> {
             let known = line.deadlines_by_cause[Cause::Service(side).place()].at();
             // Usually the end is scheduled for that time already.
             if !(end.needs_no_poll_while_busy && known == free_at && free_at > self.now) {
-                let next = end.interface.next_timeout_while_busy(end.holds_back);
-                if free_at <= self.now || next <= self.now {
+                let next = match free_at > self.now {
+                    true => end.interface.next_timeout_while_busy(end.holds_back),
+                    false => end.interface.next_timeout_while_idle(end.holds_back),
+                };
+                if next <= self.now {
                     return self.serve(id, side);
                 }
                 line.serve_at(side, next, &mut self.deadlines);
