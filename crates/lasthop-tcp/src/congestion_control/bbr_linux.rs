@@ -233,6 +233,7 @@ impl BbrLinux {
 
     fn update_bandwidth(&mut self, control: &Control) {
         self.is_round_start = false;
+        self.totals.delivered += u64::from(control.delivered);
         let Some(sample) = &control.delivery.rate else { return };
         if sample.prior_delivered >= self.next_round {
             self.next_round = control.delivery.total;
@@ -240,11 +241,7 @@ impl BbrLinux {
             self.is_round_start = true;
             self.packet_conservation = false;
         }
-        self.totals = Totals {
-            at: control.delivery.now,
-            delivered: control.delivery.total / self.segment,
-            lost: control.lost,
-        };
+        (self.totals.at, self.totals.lost) = (control.delivery.now, control.lost);
         self.observe(control.losses > 0, sample.is_app_limited);
         let segments = sample.delivered.div_ceil(self.segment);
         let bandwidth = (segments << BW_SCALE) / micros(sample.interval).max(1);
@@ -430,9 +427,7 @@ impl BbrLinux {
             let target = self.with_bursts(self.product(self.bandwidth(), gain) + self.extra());
             if self.is_full {
                 self.cwnd = (self.cwnd + control.delivered).min(target);
-            } else if self.cwnd < target
-                || control.delivery.total < u64::from(INITIAL_WINDOW) * self.segment
-            {
+            } else if self.cwnd < target || self.totals.delivered < u64::from(INITIAL_WINDOW) {
                 self.cwnd += control.delivered;
             }
             self.cwnd = self.cwnd.max(LEAST);
@@ -449,6 +444,8 @@ impl CongestionControl for BbrLinux {
     fn on_established(&mut self, now: Instant, rtt: Option<Duration>) {
         self.min_rtt = rtt;
         self.min_rtt_at = now;
+        // The SYN counts as a segment.
+        self.totals.delivered = 1;
         self.excess.since = now;
         let micros = rtt.map_or(NOMINAL_RTT, micros).max(1);
         let bandwidth = (u64::from(self.cwnd) << BW_SCALE) / micros;
