@@ -296,12 +296,13 @@ impl<P: Clone> Sender<P> {
     #[inline]
     fn finish_before(&mut self, number: u64) {
         let number = number.max(self.base);
-        let end = self.acknowledged.first_absent(number, self.next).unwrap_or(self.next);
-        if end > self.base {
+        let mut end = number;
+        if !self.acknowledged.is_empty() {
+            end = self.acknowledged.first_absent(number, self.next).unwrap_or(self.next);
             self.acknowledged.remove_range(self.base, end);
-            self.queued.remove_range(self.base, end);
-            self.base = end;
         }
+        self.queued.remove_range(self.base, end);
+        self.base = end;
     }
 
     /// Removes the SDUs whose PDUs are all finished.
