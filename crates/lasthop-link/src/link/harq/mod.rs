@@ -417,10 +417,31 @@ impl<P> Harq<P> {
         wire::HarqWireWindow { expected: self.receiver.expected(), base, next }
     }
 
-    /// Returns a frame without a packet, with a cumulative acknowledgment.
-    fn control_frame(&self, kind: FrameKind) -> Frame<P> {
+    /// Writes a frame without a packet, with a cumulative acknowledgment.
+    fn write_control(&self, frame: &mut Frame<P>, kind: FrameKind) {
         let ack = Some(self.receiver.expected());
-        Frame { kind, ack, payload: None, bytes: self.control, service: 0 }
+        *frame = Frame { kind, ack, payload: None, bytes: self.control, service: 0 };
+    }
+}
+
+impl<P: Payload + Clone> Harq<P> {
+    /// Processes a received frame. Takes its packet.
+    #[inline]
+    fn take_in(&mut self, frame: &mut Frame<P>) {
+        match frame.kind {
+            FrameKind::Block { sequence, units, intact, behind } => {
+                if let Some(arrived) = frame.payload.take() {
+                    self.receiver.on_block(sequence, units, intact, behind, arrived);
+                }
+            }
+            FrameKind::Skip { next } => self.receiver.on_skip(next),
+            FrameKind::Feedback { sequence, first, received, needed } => {
+                self.sender.on_expected(frame.ack);
+                self.sender.on_feedback(sequence, first, received, needed);
+            }
+            FrameKind::SkipAck { .. } => self.sender.on_expected(frame.ack),
+            _ => {}
+        }
     }
 }
 
@@ -437,15 +458,9 @@ impl<P: Payload + Clone> Endpoint<P> for Harq<P> {
         self.sender.enqueue(packet);
     }
 
-    #[inline]
     fn poll_transmit(&mut self, now: Instant) -> Option<Frame<P>> {
-        if let Some(kind) = self.receiver.poll_answer() {
-            return Some(self.control_frame(kind));
-        }
-        if let Some(frame) = self.sender.poll_block(now) {
-            return Some(frame);
-        }
-        self.sender.poll_skip(now).map(|kind| self.control_frame(kind))
+        let mut frame = Frame::default();
+        self.write_next(now, &mut frame).then_some(frame)
     }
 
     #[inline]
@@ -453,20 +468,8 @@ impl<P: Payload + Clone> Endpoint<P> for Harq<P> {
         self.receiver.has_answer() || self.sender.has_block() || self.sender.has_skip()
     }
 
-    #[inline]
-    fn receive(&mut self, _now: Instant, frame: Frame<P>) {
-        match (frame.kind, frame.payload) {
-            (FrameKind::Block { sequence, units, intact, behind }, Some(arrived)) => {
-                self.receiver.on_block(sequence, units, intact, behind, arrived);
-            }
-            (FrameKind::Skip { next }, _) => self.receiver.on_skip(next),
-            (FrameKind::Feedback { sequence, first, received, needed }, _) => {
-                self.sender.on_expected(frame.ack);
-                self.sender.on_feedback(sequence, first, received, needed);
-            }
-            (FrameKind::SkipAck { .. }, _) => self.sender.on_expected(frame.ack),
-            _ => {}
-        }
+    fn receive(&mut self, _now: Instant, mut frame: Frame<P>) {
+        self.take_in(&mut frame);
     }
 
     #[inline]
@@ -514,6 +517,27 @@ impl<P: Payload + Clone> Abilities<P> for Harq<P> {
 
 impl<P: Payload + Clone> Driven<P> for Harq<P> {
     const CODES_UNITS: bool = true;
+
+    #[inline]
+    fn write_next(&mut self, now: Instant, frame: &mut Frame<P>) -> bool {
+        if let Some(kind) = self.receiver.poll_answer() {
+            self.write_control(frame, kind);
+            return true;
+        }
+        if self.sender.write_block(now, frame) {
+            return true;
+        }
+        let Some(kind) = self.sender.poll_skip(now) else { return false };
+        self.write_control(frame, kind);
+        true
+    }
+
+    #[inline]
+    fn accept(&mut self, _now: Instant, frame: &mut Frame<P>) -> bool {
+        self.take_in(frame);
+        frame.payload = self.receiver.poll_deliver();
+        self.receiver.has_up()
+    }
 }
 
 impl ByteFormat for Harq<Vec<u8>> {

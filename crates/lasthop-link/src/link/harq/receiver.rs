@@ -87,6 +87,12 @@ impl<P> Receiver<P> {
         self.up.pop_front()
     }
 
+    /// Returns `true` if a packet waits for delivery.
+    #[inline]
+    pub fn has_up(&self) -> bool {
+        !self.up.is_empty()
+    }
+
     #[inline]
     pub fn poll_event(&mut self) -> Option<LinkEvent> {
         self.events.pop_front()

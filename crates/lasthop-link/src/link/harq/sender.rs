@@ -432,15 +432,15 @@ impl<P: Payload + Clone> Sender<P> {
         self.filled = self.next + 1;
     }
 
-    /// Returns the next frame, if one can be sent.
+    /// Writes the next frame. Returns `false` if none can be sent.
     #[inline]
-    pub fn poll_block(&mut self, now: Instant) -> Option<Frame<P>> {
+    pub fn write_block(&mut self, now: Instant, frame: &mut Frame<P>) -> bool {
         if self.probe.is_some() {
-            return None;
+            return false;
         }
         if !self.begins() {
-            let sequence = self.turns.pop_front()?;
-            return self.transmit_part(now, sequence);
+            let Some(sequence) = self.turns.pop_front() else { return false };
+            return self.transmit_part(now, sequence, frame);
         }
         if !self.queued.is_empty()
             && let Some(sequence) = self.queued.first(self.base, self.next)
@@ -451,15 +451,15 @@ impl<P: Payload + Clone> Sender<P> {
             if let Some(packet) = &self.slots[self.slot(sequence)].packet {
                 self.fates.retry(sequence, packet);
             }
-            return self.transmit(now, sequence);
+            return self.transmit(now, sequence, frame);
         }
         if self.filled > self.next {
             let sequence = self.next;
             self.next += 1;
             self.counters.data_frames += 1;
-            return self.transmit(now, sequence);
+            return self.transmit(now, sequence, frame);
         }
-        None
+        false
     }
 
     /// Returns `true` if the next frame begins a transmission, rather than continuing one.
@@ -486,12 +486,12 @@ impl<P: Payload + Clone> Sender<P> {
 
     /// Starts a transmission.
     #[inline]
-    fn transmit(&mut self, now: Instant, sequence: u64) -> Option<Frame<P>> {
+    fn transmit(&mut self, now: Instant, sequence: u64, frame: &mut Frame<P>) -> bool {
         let at = self.slot(sequence);
         let parameters = &self.parameters;
         let slot = &mut self.slots[at];
         debug_assert!(slot.packet.is_some(), "a number in the window has its packet");
-        let packet = slot.packet.as_ref()?;
+        let Some(packet) = &slot.packet else { return false };
         let bytes = packet.wire_bytes();
         let units = &mut slot.units;
         if slot.transmissions == 0 {
@@ -528,15 +528,15 @@ impl<P: Payload + Clone> Sender<P> {
         if is_single {
             self.probe = Some(sequence);
         }
-        self.transmit_part(now, sequence)
+        self.transmit_part(now, sequence, frame)
     }
 
-    /// Returns the next frame of a transmission: all units, or the next part.
+    /// Writes the next frame of a transmission: all units, or the next part.
     #[inline]
-    fn transmit_part(&mut self, now: Instant, sequence: u64) -> Option<Frame<P>> {
+    fn transmit_part(&mut self, now: Instant, sequence: u64, frame: &mut Frame<P>) -> bool {
         let at = self.slot(sequence);
         let slot = &mut self.slots[at];
-        let packet = slot.packet.as_ref()?;
+        let Some(packet) = &slot.packet else { return false };
         let bytes = packet.wire_bytes();
         let mut units = slot.units;
         let all = units.units;
@@ -547,7 +547,7 @@ impl<P: Payload + Clone> Sender<P> {
         }
         (slot.part, slot.sent) = (slot.sent, slot.sent + units.units);
         let length = u32::from(units.units) * (self.header + units.unit_bytes(bytes));
-        let payload = packet.code_units(&units);
+        frame.payload = Some(packet.code_units(&units));
         if slot.sent < all {
             self.turns.push_back(sequence);
         } else {
@@ -558,7 +558,10 @@ impl<P: Payload + Clone> Sender<P> {
         self.notified_base = self.base;
         // Fits, as the window is at most half of the sequence number range.
         let behind = (sequence - self.base) as u16;
-        let kind = FrameKind::Block { sequence, units, intact: units.all(), behind };
-        Some(Frame { kind, ack: None, payload: Some(payload), bytes: length, service: 0 })
+        frame.kind = FrameKind::Block { sequence, units, intact: units.all(), behind };
+        frame.ack = None;
+        frame.bytes = length;
+        frame.service = 0;
+        true
     }
 }
