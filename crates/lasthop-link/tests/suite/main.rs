@@ -3,6 +3,7 @@
 
 mod common;
 mod computed_queue;
+mod driven_calls;
 mod interface_on_bytes;
 mod link_closed_forms;
 mod link_harq;
