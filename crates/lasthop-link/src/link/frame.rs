@@ -90,29 +90,193 @@ impl<P> Frame<P> {
     }
 }
 
-/// Kinds of frame. Sequence numbers are unwrapped; on the medium they are modulo the number range
-/// of the protocol.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum FrameKind {
+/// A value in the fields of a packed frame.
+trait Packed: Sized {
+    fn to_bits(self) -> u128;
+    fn from_bits(bits: u128) -> Self;
+}
+
+/// Defines the bits of types by two functions.
+macro_rules! packed {
+    ($($type:ty: $to:expr, $from:expr;)+) => {
+        $(impl Packed for $type {
+            fn to_bits(self) -> u128 {
+                ($to)(self)
+            }
+
+            fn from_bits(bits: u128) -> Self {
+                ($from)(bits)
+            }
+        })+
+    };
+}
+
+packed! {
+    bool: u128::from, |bits| bits & 1 == 1;
+    u8: u128::from, |bits| bits as u8;
+    u16: u128::from, |bits| bits as u16;
+    u32: u128::from, |bits| bits as u32;
+    u64: u128::from, |bits| bits as u64;
+    [u64; 2]: |[low, high]: [u64; 2]| u128::from(high) << 64 | u128::from(low),
+        |bits| [bits as u64, (bits >> 64) as u64];
+    CodedUnits: |one: CodedUnits| u32::from_le_bytes([one.data, one.first, one.units, one.padding]).into(),
+        |bits| {
+            let [data, first, units, padding] = (bits as u32).to_le_bytes();
+            CodedUnits { data, first, units, padding }
+        };
+}
+
+/// Fields of a packed frame, in 128 bits.
+#[derive(Default)]
+struct Fields {
+    bits: u128,
+    /// Number of bits written or read.
+    place: u32,
+}
+
+impl Fields {
+    fn add<T: Packed>(&mut self, value: T) {
+        self.bits |= value.to_bits() << self.place;
+        self.place += 8 * size_of::<T>() as u32;
+    }
+
+    fn take<T: Packed>(&mut self) -> T {
+        let value = T::from_bits(self.bits >> self.place);
+        self.place += 8 * size_of::<T>() as u32;
+        value
+    }
+}
+
+/// Declares the kinds of frame: `[tag, name, packet] Kind { number, further fields }`. The tag
+/// identifies the kind in a packed frame, the name in traces. `packet` marks a frame that carries a
+/// packet or a part of one. The further fields have up to 128 bits.
+macro_rules! frame_kinds {
+    ($(
+        $(#[$doc:meta])+
+        [$tag:literal, $name:literal $(, $packet:ident)?]
+        $kind:ident $({
+            $(#[$about:meta])+
+            $number:ident: u64,
+            $($(#[$further:meta])+ $field:ident: $type:ty,)*
+        })?
+    )+) => {
+        /// Kinds of frame. Sequence numbers are unwrapped; on the medium they are modulo the number
+        /// range of the protocol.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub enum FrameKind {
+            $(
+                $(#[$doc])+
+                $kind $({
+                    $(#[$about])+
+                    $number: u64,
+                    $($(#[$further])+ $field: $type,)*
+                })?,
+            )+
+            /// A frame of a protocol with its own [`Control`].
+            Other {
+                /// Sequence number of the frame, or of the frame to which it refers; less than 2^56.
+                number: u64,
+                /// Whether the frame carries a packet or a part of one.
+                has_packet: bool,
+                /// Further fields of the protocol.
+                fields: [u64; 2],
+            },
+        }
+
+        impl FrameKind {
+            /// Returns the name in traces.
+            pub fn name(&self) -> &'static str {
+                match self {
+                    $(FrameKind::$kind { .. } => $name,)+
+                    FrameKind::Other { has_packet, .. } => if *has_packet { "data" } else { "control" },
+                }
+            }
+
+            /// Returns the sequence number, or the first one, of the frame or of those to which it
+            /// refers; 0 if it has none.
+            #[inline]
+            pub fn number(&self) -> u64 {
+                match *self {
+                    $(FrameKind::$kind { $($number, ..)? } => 0 $(+ $number)?,)+
+                    FrameKind::Other { number, .. } => number,
+                }
+            }
+
+            /// Returns the sequence number of a frame that carries a packet, a segment or units of
+            /// a packet.
+            #[inline]
+            pub fn packet_number(&self) -> Option<u64> {
+                match self {
+                    $($(FrameKind::$kind { .. } => frame_kinds!(@$packet self),)?)+
+                    FrameKind::Other { number, has_packet: true, .. } => Some(*number),
+                    _ => None,
+                }
+            }
+
+            /// Packs the kind and its fields into words, for a packet of the layer below that
+            /// represents the frame. Numbers have 56 bits.
+            pub(super) fn pack(&self) -> [u64; 3] {
+                let mut all = Fields::default();
+                let tag: u64 = match *self {
+                    $(FrameKind::$kind { $($number: _, $($field,)*)? } => {
+                        $($(all.add($field);)*)?
+                        $tag
+                    })+
+                    FrameKind::Other { has_packet, fields, .. } => {
+                        all.add(fields);
+                        if has_packet { OWN_PACKET } else { OWN }
+                    }
+                };
+                [tag << TAG_SHIFT | self.number() & NUMBER, all.bits as u64, (all.bits >> 64) as u64]
+            }
+
+            /// Unpacks a kind packed by [`Self::pack`]; `None` for any other words.
+            pub(super) fn unpack([first, second, third]: [u64; 3]) -> Option<Self> {
+                let (number, fields) = (first & NUMBER, [second, third]);
+                let mut all = Fields { bits: fields.to_bits(), place: 0 };
+                let kind = match first >> TAG_SHIFT {
+                    $($tag => FrameKind::$kind {
+                        $($number: number, $($field: all.take(),)*)?
+                    },)+
+                    tag @ (OWN | OWN_PACKET) => {
+                        FrameKind::Other { number, has_packet: tag == OWN_PACKET, fields }
+                    }
+                    _ => return None,
+                };
+                (kind.pack() == [first, second, third]).then_some(kind)
+            }
+        }
+    };
+    (@packet $kind:ident) => {
+        Some($kind.number())
+    };
+}
+
+frame_kinds! {
     /// A packet with its sequence number.
+    [1, "data", packet]
     Data {
         /// Sequence number, from 0.
         sequence: u64,
-    },
+    }
     /// Stand-alone cumulative acknowledgment (in [`Frame::ack`]).
     #[default]
-    Ack,
+    [2, "ack"]
+    Ack
     /// Negative acknowledgment of a missing frame.
+    [3, "nack"]
     Nack {
         /// Sequence number of the missing frame.
         sequence: u64,
-    },
+    }
     /// Keep-alive: all frames before `next` have been sent.
+    [4, "keepalive"]
     Keepalive {
         /// Sequence number of the next new frame.
         next: u64,
-    },
+    }
     /// Exclusive or of the packets of `count` data frames, starting at `first`.
+    [5, "parity"]
     Parity {
         /// Sequence number of the first frame of the block.
         first: u64,
@@ -120,8 +284,9 @@ pub enum FrameKind {
         count: u16,
         /// Exclusive or of the packets' lengths in bytes.
         lengths: u32,
-    },
+    }
     /// A segment of a packet, of a protocol that segments packets.
+    [6, "segment", packet]
     Segment {
         /// Sequence number, from 0.
         sequence: u64,
@@ -129,8 +294,9 @@ pub enum FrameKind {
         is_last: bool,
         /// Whether the peer must reply with a [`FrameKind::Status`].
         poll: bool,
-    },
+    }
     /// Units of an erasure-coded packet.
+    [7, "block", packet]
     Block {
         /// Sequence number of the packet, from 0.
         sequence: u64,
@@ -141,9 +307,10 @@ pub enum FrameKind {
         /// Distance to the sender's oldest outstanding packet: the receiver no longer waits for
         /// packets before `sequence - behind`.
         behind: u16,
-    },
+    }
     /// Reply to a [`FrameKind::Block`] that was received at least in part. [`Frame::ack`] is the
     /// next number to deliver.
+    [8, "feedback"]
     Feedback {
         /// Sequence number of the packet.
         sequence: u64,
@@ -153,129 +320,47 @@ pub enum FrameKind {
         received: u8,
         /// Number of units still needed; 0 if the packet is decoded.
         needed: u8,
-    },
+    }
     /// Status report. All segments before `first` have been received, and [`Frame::ack`] is the
     /// highest number received plus one. Bit k of `missing` (least significant first) is set if
     /// segment `first + k` is missing, for 128 numbers. Longer reports continue in further frames
     /// without [`Frame::ack`], each valid for its 128 numbers only.
+    [9, "status"]
     Status {
         /// Sequence number of the first bit.
         first: u64,
         /// One bit per number, set if the segment is missing.
         missing: [u64; 2],
-    },
+    }
     /// Move receiving window: segments before `next` have been discarded by the sender.
+    [10, "skip"]
     Skip {
         /// First number that can still be received.
         next: u64,
-    },
+    }
     /// Acknowledgment of [`FrameKind::Skip`].
+    [11, "skip-ack"]
     SkipAck {
         /// `next` of the acknowledged frame.
         next: u64,
-    },
+    }
     /// Reset: both ends restart with sequence number 0.
+    [12, "reset"]
     Reset {
         /// Index of the reset, counted from 0.
         index: u64,
-    },
+    }
     /// Acknowledgment of [`FrameKind::Reset`].
+    [13, "reset-ack"]
     ResetAck {
         /// `index` of the acknowledged frame.
         index: u64,
-    },
-    /// A frame of a protocol with its own [`Control`].
-    Other {
-        /// Sequence number of the frame, or of the frame to which it refers; less than 2^56.
-        number: u64,
-        /// Whether the frame carries a packet or a part of one.
-        has_packet: bool,
-        /// Further fields of the protocol.
-        fields: [u64; 2],
-    },
-}
-
-impl FrameKind {
-    /// Returns the sequence number of a frame that carries a packet, a segment or units of a
-    /// packet.
-    #[inline]
-    pub fn packet_number(&self) -> Option<u64> {
-        match *self {
-            FrameKind::Data { sequence }
-            | FrameKind::Segment { sequence, .. }
-            | FrameKind::Block { sequence, .. }
-            | FrameKind::Other { number: sequence, has_packet: true, .. } => Some(sequence),
-            _ => None,
-        }
-    }
-
-    /// Packs the kind and its fields into words, for a packet of the layer below that represents
-    /// the frame. Numbers have 56 bits.
-    pub(super) fn pack(&self) -> [u64; 3] {
-        let tagged = |tag: u64, number: u64| tag << TAG_SHIFT | number & NUMBER;
-        match *self {
-            FrameKind::Data { sequence } => [tagged(1, sequence), 0, 0],
-            FrameKind::Ack => [tagged(2, 0), 0, 0],
-            FrameKind::Nack { sequence } => [tagged(3, sequence), 0, 0],
-            FrameKind::Keepalive { next } => [tagged(4, next), 0, 0],
-            FrameKind::Parity { first, count, lengths } => {
-                [tagged(5, first), count.into(), lengths.into()]
-            }
-            FrameKind::Segment { sequence, is_last, poll } => {
-                [tagged(6, sequence), is_last.into(), poll.into()]
-            }
-            FrameKind::Block { sequence, units, intact, behind } => {
-                let CodedUnits { data, first, units, padding } = units;
-                let [low, high] = behind.to_le_bytes();
-                let bytes = [data, first, units, padding, low, high, 0, 0];
-                [tagged(7, sequence), u64::from_le_bytes(bytes), intact]
-            }
-            FrameKind::Feedback { sequence, first, received, needed } => {
-                let bytes = [first, received, needed, 0, 0, 0, 0, 0];
-                [tagged(8, sequence), u64::from_le_bytes(bytes), 0]
-            }
-            FrameKind::Status { first, missing: [low, high] } => [tagged(9, first), low, high],
-            FrameKind::Skip { next } => [tagged(10, next), 0, 0],
-            FrameKind::SkipAck { next } => [tagged(11, next), 0, 0],
-            FrameKind::Reset { index } => [tagged(12, index), 0, 0],
-            FrameKind::ResetAck { index } => [tagged(13, index), 0, 0],
-            FrameKind::Other { number, has_packet, fields: [first, second] } => {
-                [tagged(if has_packet { 15 } else { 14 }, number), first, second]
-            }
-        }
-    }
-
-    /// Unpacks a kind packed by [`Self::pack`]; `None` for any other words.
-    pub(super) fn unpack([first, second, third]: [u64; 3]) -> Option<Self> {
-        let number = first & NUMBER;
-        let [a, b, c, d, low, high, ..] = second.to_le_bytes();
-        let kind = match first >> TAG_SHIFT {
-            1 => FrameKind::Data { sequence: number },
-            2 => FrameKind::Ack,
-            3 => FrameKind::Nack { sequence: number },
-            4 => FrameKind::Keepalive { next: number },
-            5 => FrameKind::Parity { first: number, count: second as u16, lengths: third as u32 },
-            6 => FrameKind::Segment { sequence: number, is_last: second == 1, poll: third == 1 },
-            7 => FrameKind::Block {
-                sequence: number,
-                units: CodedUnits { data: a, first: b, units: c, padding: d },
-                intact: third,
-                behind: u16::from_le_bytes([low, high]),
-            },
-            8 => FrameKind::Feedback { sequence: number, first: a, received: b, needed: c },
-            9 => FrameKind::Status { first: number, missing: [second, third] },
-            10 => FrameKind::Skip { next: number },
-            11 => FrameKind::SkipAck { next: number },
-            12 => FrameKind::Reset { index: number },
-            13 => FrameKind::ResetAck { index: number },
-            tag @ (14 | 15) => {
-                FrameKind::Other { number, has_packet: tag == 15, fields: [second, third] }
-            }
-            _ => return None,
-        };
-        (kind.pack() == [first, second, third]).then_some(kind)
     }
 }
+
+/// Tags of [`FrameKind::Other`] without and with a packet.
+const OWN: u64 = 14;
+const OWN_PACKET: u64 = OWN + 1;
 
 /// Position of the tag in the first word of a packed kind; the bits below hold a number.
 const TAG_SHIFT: u32 = 56;

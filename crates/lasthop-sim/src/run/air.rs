@@ -53,22 +53,10 @@ impl Transmission {
         arrival: Option<Instant>,
         next: &mut u64,
     ) -> Self {
-        let (kind, sequence, count) = match label.kind {
-            FrameKind::Data { sequence } => ("data", sequence, 1),
-            FrameKind::Ack => ("ack", label.ack.unwrap_or(0), 1),
-            FrameKind::Nack { sequence } => ("nack", sequence, 1),
-            FrameKind::Keepalive { next } => ("keepalive", next, 1),
-            FrameKind::Parity { first, count, .. } => ("parity", first, count.into()),
-            FrameKind::Segment { sequence, .. } => ("segment", sequence, 1),
-            FrameKind::Block { sequence, .. } => ("block", sequence, 1),
-            FrameKind::Feedback { sequence, .. } => ("feedback", sequence, 1),
-            FrameKind::Status { first, .. } => ("status", first, 1),
-            FrameKind::Skip { next } => ("skip", next, 1),
-            FrameKind::SkipAck { next } => ("skip-ack", next, 1),
-            FrameKind::Reset { index } => ("reset", index, 1),
-            FrameKind::ResetAck { index } => ("reset-ack", index, 1),
-            FrameKind::Other { number, has_packet: true, .. } => ("data", number, 1),
-            FrameKind::Other { number, .. } => ("control", number, 1),
+        let (sequence, count) = match label.kind {
+            FrameKind::Ack => (label.ack.unwrap_or(0), 1),
+            FrameKind::Parity { first, count, .. } => (first, count.into()),
+            kind => (kind.number(), 1),
         };
         if matches!(label.kind, FrameKind::Reset { .. } | FrameKind::ResetAck { .. }) {
             *next = 0;
@@ -78,7 +66,7 @@ impl Transmission {
         *next = number.map_or(*next, |number| (number + 1).max(*next));
         Transmission {
             entity: entity.to_owned(),
-            kind,
+            kind: label.kind.name(),
             sequence,
             count,
             ack: label.ack,
