@@ -114,7 +114,9 @@ impl Flight {
         let latest = self.records().last().map(|newest| newest.sent);
         let oldest = self.records().get(0).map(|oldest| oldest.sent);
         let (Some(latest), Some(oldest)) = (latest, oldest) else { return false };
-        let is_recent = now - latest < DEFERRED_AFTER;
+        // With pacing, the segment occupies the time until the next one (`tcp_wstamp_ns`).
+        let paced = self.output.pacer.as_ref().map_or(latest, |pacer| pacer.next().max(latest));
+        let is_recent = now.saturating_since(paced) < DEFERRED_AFTER;
         let unsent = self.write_end - self.snd_nxt;
         let chunk = self.chunk_end() - self.snd_nxt;
         let is_single = !self.config.segmentation_offload || chunk <= self.mss;
