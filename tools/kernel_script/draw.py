@@ -1,18 +1,20 @@
 """Generates random conversations with the running Linux kernel, and writes them as scripts.
 
-    sudo python tools/kernel_script/draw.py FIRST LAST FOLDER
+    sudo python tools/kernel_script/draw.py [OPTIONS] FIRST LAST FOLDER
 
 Afterwards, `lasthop tcp-script FOLDER` reports the differences from our TCP. In the conversations
 of `converse.py`, the peer is correct and the network is lossy. Here, the peer sends random
 segments. Its ACKs cover all data, a part of it or no new data, with correct or incorrect SACK
 blocks. Windows close and open. Data arrives out of order, overlaps or exceeds the window. FIN and
 RST arrive in every state. Timestamps may be too old, and packets may be marked. The application
-writes, reads, shuts down, closes and sets options.
+writes, reads, shuts down, closes and sets options. With `--back-to-back`, half of the peer's
+segments follow the previous one immediately. With `--flight`, the kernel may send that many
+segments before the first ACK.
 
 The script contains the segments sent by the kernel, the results of its calls, and its `tcp_info`
 after each step. Steps are not taken close to timers, because the kernel's timers are late. A
 difference counts only if another run of the seed confirms it. A loaded machine causes more
-unconfirmed differences (`chrt -f 5` helps). Needs root and Linux.
+unconfirmed differences (`chrt -f 50` helps). Needs root and Linux.
 """
 
 # ruff: noqa: T201
@@ -20,540 +22,34 @@ unconfirmed differences (`chrt -f 5` helps). Needs root and Linux.
 from __future__ import annotations
 
 import argparse
-import errno
-import fcntl
-import random
 import re
-import select
-import socket
-import struct
 import sys
-import time
 import traceback
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import Any
 
 from play import play_apart
-from scribe import Scribe
-from script import Segment, Unknown, number
 
-TOLERANCE_USECS = 80_000
-#: Reactions of the kernel within this time belong to the step, in seconds.
-ANSWER_S = 0.012
-#: Minimum time between a step and the expiry of a timer, in seconds.
-CLOSE_S = 0.03
-USER_HZ = 100
-#: Kernel ticks per second (`CONFIG_HZ`), which determine the delay of its timers.
-TIMER_HZ = 250
-#: Fields of `tcp_info`, without the prefix `tcpi_`.
-STATE = """
-state ca_state snd_cwnd snd_ssthresh unacked sacked lost retrans total_retrans backoff probes
-snd_mss reordering notsent_bytes bytes_acked bytes_received bytes_sent bytes_retrans delivered
-delivered_ce dsack_dups reord_seen rcv_ooopack data_segs_in data_segs_out segs_in segs_out snd_wnd
-options snd_wscale rcv_wscale pmtu advmss
-"""
-
-#: Options that an application may set on a connection, with possible values.
-OPTIONS: dict[str, list[int]] = {
-    "TCP_NODELAY": [0, 1],
-    "TCP_CORK": [0, 1],
-    "TCP_QUICKACK": [0, 1],
-    "TCP_USER_TIMEOUT": [0, 300, 1000],
-    "TCP_NOTSENT_LOWAT": [1, 2000, 10_000],
-    "TCP_MAXSEG": [536, 700],
-    "TCP_KEEPIDLE": [1, 10],
-    "TCP_KEEPINTVL": [1, 5],
-    "TCP_KEEPCNT": [1, 3],
-    "TCP_SYNCNT": [1, 3],
-    "TCP_LINGER2": [-1, 0, 5],
-    "TCP_DEFER_ACCEPT": [0, 1, 5],
-    "TCP_WINDOW_CLAMP": [0, 2000, 20_000],
-    "SO_KEEPALIVE": [0, 1],
-    "SO_RCVLOWAT": [1, 1500],
-    "SO_SNDBUF": [4000, 10_000, 50_000],
-    "SO_OOBINLINE": [0, 1],
-}
-
-Step = Callable[[], None]
+from drawn import ALGORITHMS, Drawn, Kind
 
 
-def latest_tick(reads: int = 30) -> tuple[float, int]:
-    """Returns the time of the latest kernel tick and its number, which determine its timers.
-
-    The number is read several times: each reading bounds the time of tick 0.
-    """
-    first, last = -float("inf"), float("inf")
-    for _ in range(reads):
-        before = time.monotonic()
-        text = Path("/proc/timer_list").read_text()
-        number = int(re.findall(r"^jiffies: (\d+)", text, re.M)[0])
-        first = max(first, before - (number + 1) / TIMER_HZ)
-        last = min(last, time.monotonic() - number / TIMER_HZ)
-        time.sleep(0.0007)
-    zero = (first + last) / 2
-    number = int((time.monotonic() - zero) * TIMER_HZ)
-    return zero + number / TIMER_HZ, number
-
-
-class Draw(Scribe):
-    """One conversation."""
-
-    def __init__(self, seed: int, *, windows: bool) -> None:
-        super().__init__(TOLERANCE_USECS)
-        self.windows = windows
-        self.random = random.Random(seed)  # noqa: S311 - a conversation to repeat
-        self.defaults()
-        draw = self.random.random
-        self.sack, self.timestamps, self.scales = draw() < 0.7, draw() < 0.4, draw() < 0.7
-        self.mss = self.random.choice([1000, 1000, 1000, 1460, 536, None])
-        self.ecn = draw() < 0.2
-        settings = {"tcp_congestion_control": self.random.choice(["cubic", "reno"])}
-        self.law = settings["tcp_congestion_control"]
-        if self.ecn:
-            settings["tcp_ecn"] = self.random.choice(["1", "2"])
-        drawn = {
-            "tcp_slow_start_after_idle": "1", "tcp_sack": "0", "tcp_timestamps": "0",
-            "tcp_window_scaling": "0", "tcp_dsack": "0", "tcp_frto": "0",
-            "tcp_early_retrans": "0", "tcp_reordering": "6", "tcp_retries2": "3",
-            "tcp_recovery": "0", "tcp_min_tso_segs": "4", "tcp_notsent_lowat": "5000",
-        }  # fmt: skip
-        settings |= {name: value for name, value in drawn.items() if draw() < 0.04}
-        for name, value in settings.items():
-            self.set(f"net.ipv4.{name}", value)
-        shell = "\n".join(f"sysctl -q net.ipv4.{name}={value}" for name, value in settings.items())
-        self.lines = [
-            f"--tolerance_usecs={TOLERANCE_USECS}",
-            f"--timer_hz={TIMER_HZ}",
-            "",
-            f"// Seed {seed}.",
-            f"`../common/defaults.sh\n{shell}`",
-        ]
-        self.file = 4
-        self.is_open = False
-        #: Sequence space of the peer: the next number, and whether its FIN was sent.
-        self.next = 1
-        self.has_fin = False
-        #: Data sent by the kernel: all ranges, and the highest acknowledgment number.
-        self.sent: list[tuple[int, int]] = []
-        self.una = 1
-        self.top = 1
-        self.acked_by_kernel = 1
-        self.window = 0
-        self.sacked: list[tuple[int, int]] = []
-
-    # Reactions of the kernel
-
-    def note(self) -> None:
-        """Records the segments that the kernel has sent."""
-        while self.arrived:
-            at, one = self.arrived.pop(0)
-            text = self.written(one)
-            if self.windows and not one.flags & 4 and one.window is not None:
-                head, mark, tail = text.partition(" <")
-                text = f"{head} win {one.window}{mark}{tail}"
-            self.lines.append(f"{at:.6f} > {text}")
-            self.see(one)
-
-    def see(self, one: Segment) -> None:
-        """Updates the state for a segment of the kernel."""
-        if one.flags & 4:
-            return
-        end = one.seq + one.payload + (one.flags & 1)
-        if one.ack is not None and one.ack < 2**31:
-            self.acked_by_kernel = max(self.acked_by_kernel, one.ack)
-        if one.payload or one.flags & 1:
-            self.sent.append((one.seq, end))
-            self.top = max(self.top, end)
-
-    def wait(self, seconds: float) -> None:
-        """Waits, and records the segments sent in the meantime."""
-        self.sleep_until(self.now() + seconds)
-        self.note()
-
-    def settle(self) -> None:
-        """Waits for a timer that is about to expire, before the next step."""
-        for _ in range(60):
-            remaining = self.timer()
-            if remaining is None or remaining > CLOSE_S:
-                return
-            self.wait(0.01)
-
-    def timer(self) -> float | None:
-        """Seconds until the retransmission or probe timer expires; None if it is stopped."""
-        for line in Path("/proc/self/net/tcp").read_text().splitlines()[1:]:
-            words = line.split()
-            kind, _, ticks = words[5].partition(":")
-            if words[3] != "0A" and kind in ("01", "04"):
-                return int(ticks, 16) / USER_HZ
-        return None
-
-    def state(self) -> None:
-        """Records `tcp_info`."""
-        if self.connection is None or self.connection.fileno() < 0:
-            return
-        values: dict[str, Any] = self.info()
-        checks = "; ".join(
-            f"assert tcpi_{name} == {values[f'tcpi_{name}']}" for name in STATE.split()
-        )
-        self.lines.append(f"+0 %{{ {checks} }}%")
-
-    # Calls
-
-    def make(self, name: str, *arguments: str, flavour: str = "?") -> int | str:
-        """Makes a system call and records its result."""
-        at = self.now()
-        try:
-            value = self.perform(name, list(arguments), flavour, blocks=False)
-        except OSError as problem:
-            value = errno.errorcode.get(problem.errno or 0, "?")
-        shown = f"-1 {value} (...)" if isinstance(value, str) else str(value)
-        self.lines.append(f"{at:.6f} {name}({', '.join(arguments)}) = {shown}")
-        return value
-
-    def write(self) -> None:
-        """Writes data of the application."""
-        length = self.random.choice([1, 100, 500, 1000, 1500, 3000, 5000, 10_000, 40_000])
-        flags = self.random.choice(["0", "0", "MSG_MORE", "MSG_EOR", "MSG_DONTWAIT"])
-        if flags == "0":
-            self.make("write", str(self.file), "...", str(length))
-        else:
-            self.make("send", str(self.file), "...", str(length), flags)
-
-    def read(self) -> None:
-        """Reads data into the application."""
-        length = self.random.choice([0, 1, 500, 1000, 3000, 100_000])
-        flags = self.random.choice(["0", "0", "0", "MSG_PEEK", "MSG_TRUNC"])
-        if flags == "0":
-            self.make("read", str(self.file), "...", str(length))
-        else:
-            self.make("recv", str(self.file), "...", str(length), flags)
-
-    def shut(self) -> None:
-        """Shuts down one direction, or both."""
-        how = self.random.choice(["SHUT_RD", "SHUT_WR", "SHUT_WR", "SHUT_RDWR"])
-        self.make("shutdown", str(self.file), how)
-
-    def close(self) -> None:
-        """Closes the socket, sometimes with a reset."""
-        if self.random.random() < 0.2:
-            self.make(
-                "setsockopt", str(self.file), "SOL_SOCKET", "SO_LINGER", "{onoff=1, linger=0}", "8"
-            )
-        self.make("close", str(self.file))
-        self.is_open = False
-
-    def option(self) -> None:
-        """Sets a socket option."""
-        name = self.random.choice(list(OPTIONS))
-        level = "SOL_SOCKET" if name.startswith("SO_") else "SOL_TCP"
-        value = self.random.choice(OPTIONS[name])
-        self.make("setsockopt", str(self.file), level, name, f"[{value}]", "4")
-
-    def ask(self) -> None:
-        """Queries the socket with a random call."""
-        one = self.files.get(self.file)
-        if one is None:
-            return
-        kind = self.random.randrange(4)
-        if kind == 0:
-            request = self.random.choice(["SIOCINQ", "SIOCOUTQ", "SIOCOUTQNSD"])
-            try:
-                raw = fcntl.ioctl(one.fileno(), number(request), struct.pack("i", 0))
-            except OSError:
-                return
-            found = struct.unpack("i", raw)[0]
-            self.lines.append(f"{self.now():.6f} ioctl({self.file}, {request}, [{found}]) = 0")
-        elif kind == 1:
-            name = self.random.choice([*OPTIONS, "SO_ERROR", "SO_ERROR"])
-            level = socket.SOL_SOCKET if name.startswith("SO_") else 6
-            found = one.getsockopt(level, number(name))
-            word = "SOL_SOCKET" if level != 6 else "SOL_TCP"
-            self.lines.append(
-                f"{self.now():.6f} getsockopt({self.file}, {word}, {name}, [{found}], [4]) = 0"
-            )
-        else:
-            poller = select.poll()
-            poller.register(one, select.POLLIN | select.POLLOUT | select.POLLRDHUP)
-            found_bits = dict(poller.poll(0)).get(one.fileno(), 0)
-            names = [
-                name
-                for name in ("POLLIN", "POLLPRI", "POLLOUT", "POLLERR", "POLLHUP", "POLLRDHUP")
-                if found_bits & getattr(select, name)
-            ]
-            shown = "|".join(names) or "0"
-            self.lines.append(
-                f"{self.now():.6f} poll([{{fd={self.file}, events=POLLIN|POLLOUT|POLLRDHUP, "
-                f"revents={shown}}}], 1, 0) = {int(bool(found_bits))}"
-            )
-
-    # Segments of the peer
-
-    def draw_window(self) -> int:
-        """Chooses the window of the peer, which usually does not change."""
-        if self.random.random() < 0.8:
-            return self.window
-        self.window = self.random.choice(
-            [0, 0, 1, 5, 20, 100, 257, 1000] if self.scales else [0, 0, 500, 1000, 4000, 32_792]
-        )
-        return self.window
-
-    def segment(
-        self, flags: str, seq: int, length: int, ack: int, more: list[str] | None = None
-    ) -> None:
-        """Sends a segment of the peer."""
-        codepoint = ""
-        if self.ecn and self.random.random() < 0.3:
-            codepoint = self.random.choice(["[ce] ", "[ect0] ", "[noecn] "])
-            if length == 0:
-                codepoint = ""
-            flags = self.random.choice(["E", "W", ""]) + flags
-        text = f"{codepoint}{flags} {seq}:{seq + length}({length})"
-        if "." in flags:
-            text += f" ack {ack}"
-        self.send(f"{text} win {self.draw_window()}{self.options(more or [])}")
-
-    def options(self, more: list[str]) -> str:
-        """Options of a segment of the peer, sometimes with a wrong timestamp."""
-        if self.timestamps and self.random.random() < 0.04:
-            offset = self.random.choice([-5000, -50, 5000])
-            stamp = max(1, 100 + int(self.now() * 1000) + offset)
-            return f" <{','.join([f'TS val {stamp} ecr {self.latest_stamp}', *more])}>"
-        return super().options(more)
-
-    def borders(self) -> list[int]:
-        """Ends of segments above the highest acknowledgment number."""
-        return sorted({end for _, end in self.sent if end > self.una})
-
-    def blocks(self) -> list[tuple[int, int]]:
-        """Random SACK blocks, which may be correct."""
-        ends = [border for border in self.borders() if border > self.una]
-        if not ends:
-            return []
-        starts = sorted({start for start, _ in self.sent if start > self.una})
-        for _ in range(self.random.choice([0, 1, 1, 1, 2])):
-            if not starts:
-                break
-            start = self.random.choice(starts)
-            later = [end for end in ends if end > start]
-            if not later:
-                continue
-            end = self.random.choice(later[:3])
-            self.sacked.append((start, end))
-        merged: list[tuple[int, int]] = []
-        for start, end in sorted(self.sacked):
-            if end <= self.una:
-                continue
-            start = max(start, self.una + 1)
-            if merged and start <= merged[-1][1]:
-                merged[-1] = (merged[-1][0], max(merged[-1][1], end))
-            else:
-                merged.append((start, end))
-        self.random.shuffle(merged)
-        return merged[: 3 if self.timestamps else 4]
-
-    def sack_option(self, blocks: list[tuple[int, int]]) -> list[str]:
-        """The SACK option with these blocks."""
-        if not self.sack or not blocks:
-            return []
-        return ["sack " + " ".join(f"{start}:{end}" for start, end in blocks)]
-
-    def ack(self) -> None:
-        """Sends a random kind of ACK."""
-        kind = self.random.random()
-        borders = self.borders()
-        if kind < 0.35 and borders:
-            self.una = borders[-1]
-        elif kind < 0.65 and borders:
-            self.una = self.random.choice(borders[:4])
-        elif kind < 0.66 and self.top > self.una + 1:
-            self.una = self.random.randrange(self.una + 1, self.top)
-        elif kind < 0.73:
-            self.segment(".", self.next, 0, self.top + self.random.choice([1, 1000, 100_000]))
-            return
-        elif kind < 0.77 and self.una > 1000:
-            self.segment(".", self.next, 0, self.una - self.random.choice([1, 500]))
-            return
-        elif kind < 0.82 and self.sent:
-            start, end = self.random.choice(self.sent)
-            if end <= self.una:
-                blocks = [(start, end), *self.blocks()][: 3 if self.timestamps else 4]
-                self.segment(".", self.next, 0, self.una, self.sack_option(blocks))
-                return
-        # The ACK covers all data in the blocks that are adjacent to it.
-        while any(start <= self.una < end for start, end in self.sacked):
-            self.una = max(end for start, end in self.sacked if start <= self.una < end)
-        blocks = self.blocks() if self.random.random() < 0.7 else []
-        self.segment(".", self.next, 0, self.una, self.sack_option(blocks))
-
-    def data(self) -> None:
-        """Sends data of the peer."""
-        length = self.random.choice([1, 100, 500, 1000, 1000, 1000])
-        kind = self.random.random()
-        ack = self.una
-        if kind < 0.55 and not self.has_fin:
-            seq = self.next
-            self.next += length
-        elif kind < 0.75 and not self.has_fin:
-            seq = self.next + self.random.choice([500, 1000, 2000, 3000])
-        elif kind < 0.85:
-            seq = max(1, self.acked_by_kernel - self.random.choice([100, 500, 1000]))
-        elif kind < 0.93:
-            # The first missing byte.
-            seq = self.acked_by_kernel
-            self.next = max(self.next, seq + length)
-        else:
-            seq = self.next + self.random.choice([60_000, 300_000, 2_000_000])
-        self.segment(self.random.choice([".", "P.", "P."]), seq, length, ack)
-
-    def fin(self) -> None:
-        """Sends the peer's FIN, possibly out of order."""
-        length = self.random.choice([0, 0, 0, 500])
-        seq = self.next + self.random.choice([0, 0, 0, 1000])
-        if self.has_fin:
-            seq, length = self.next - 1, 0
-        self.segment("F.", seq, length, self.una)
-        if seq == self.next and not self.has_fin:
-            self.next += length + 1
-            self.has_fin = True
-
-    def reset(self) -> None:
-        """Sends a RST, whose sequence number may be wrong."""
-        seq = self.acked_by_kernel + self.random.choice([0, 0, 1, 500, 500_000, -1])
-        flags = self.random.choice(["R", "R."])
-        self.segment(flags, seq, 0, self.una)
-
-    def odd(self) -> None:
-        """Sends a segment that is invalid in this state."""
-        kind = self.random.randrange(3)
-        if kind == 0:
-            self.segment("S", self.random.choice([0, self.next, self.next + 1000]), 0, 0)
-        elif kind == 1:
-            self.segment("-", self.next, self.random.choice([0, 100]), 0)
-        else:
-            self.segment("SF.", self.next, 0, self.una)
-
-    # The conversation
-
-    def syn_options(self) -> str:
-        """Options of the peer's SYN."""
-        options = [f"mss {self.mss}"] if self.mss else []
-        if self.sack:
-            options.append("sackOK")
-        if self.timestamps:
-            echo = self.latest_stamp
-            options.append(f"TS val {100 + int(self.now() * 1000)} ecr {echo}")
-        if self.scales:
-            options.append("wscale 7")
-        return f" <{','.join(options)}>" if options else ""
-
-    def before_open(self, file: int) -> None:
-        """Sets options before the connection is open."""
-        self.file = file
-        while self.random.random() < 0.15:
-            self.option()
-
-    def open_passively(self) -> None:
-        """Opens the connection from the peer."""
-        self.make("socket", "...", "SOCK_STREAM", "IPPROTO_TCP", flavour="3")
-        self.make("bind", "3", "...", "...")
-        self.before_open(3)
-        self.make("listen", "3", "1")
-        flags = "SEW" if self.ecn else "S"
-        self.send(f"{flags} 0:0(0) win 32792{self.syn_options()}")
-        self.wait(self.random.choice([0.01, 0.03, 0.1, 0.1]))
-        if self.random.random() < 0.05:
-            self.wait(1.2)
-        self.agree()
-        self.window = 257 if self.scales else 32_792
-        if self.random.random() < 0.1:
-            self.next = 501
-            self.send(f"P. 1:501(500) ack 1 win {self.window}{self.options([])}")
-        else:
-            self.send(f". 1:1(0) ack 1 win {self.window}{self.options([])}")
-        self.wait(0.003)
-        self.make("accept", "3", "...", "...", flavour="4")
-        self.file = 4
-
-    def agree(self) -> str:
-        """Disables the options that are not in the kernel's SYN; returns the line of the SYN."""
-        syn = next((line for line in self.lines if " > " in line), "")
-        self.sack &= "sackOK" in syn
-        self.timestamps &= "TS" in syn
-        self.scales &= "wscale" in syn
-        return syn
-
-    def open_actively(self) -> None:
-        """Opens the connection from the kernel."""
-        self.make("socket", "...", "SOCK_STREAM", "IPPROTO_TCP", flavour="3")
-        self.before_open(3)
-        self.make("connect", "3", "...", "...")
-        self.wait(self.random.choice([0.01, 0.03, 0.1, 0.1]))
-        if self.random.random() < 0.05:
-            self.wait(1.2)
-        asked = self.agree()
-        flags = "SE." if self.ecn and " SEW " in asked else "S."
-        self.ecn &= flags == "SE."
-        self.window = 32_792
-        self.send(f"{flags} 0:0(0) ack 1 win 32792{self.syn_options()}")
-        self.window = 257 if self.scales else 32_792
-        self.wait(0.003)
-
-    def converse(self) -> str:
-        """Runs the conversation and returns its script."""
-        self.start, tick = latest_tick()
-        self.lines[2] = f"--timer_phase={tick % 512}"
-        if self.random.random() < 0.6:
-            self.open_passively()
-        else:
-            self.open_actively()
-        self.is_open = True
-        self.state()
-        calls: list[tuple[Step, float]] = [
-            (self.write, 6), (self.read, 3), (self.option, 1.2), (self.ask, 2), (self.shut, 0.4),
-            (self.close, 0.4),
-        ]  # fmt: skip
-        arrivals: list[tuple[Step, float]] = [
-            (self.ack, 10), (self.data, 4), (self.fin, 0.6), (self.reset, 0.2), (self.odd, 0.3),
-        ]  # fmt: skip
-        if self.sent == []:
-            self.write()
-            self.wait(ANSWER_S)
-        for _ in range(self.random.randrange(5, 25)):
-            steps = [*calls, *arrivals] if self.is_open else arrivals
-            step = self.random.choices(
-                [step for step, _ in steps], [weight for _, weight in steps]
-            )[0]
-            self.settle()
-            try:
-                step()
-            except Unknown as problem:
-                self.lines.append(f"// {problem}")
-            self.wait(ANSWER_S)
-            self.state()
-            self.wait(self.random.choice([0, 0, 0, 0, 0, 0.02, 0.1, 0.1, 0.4, 0.8]))
-        self.state()
-        self.wait(0.1)
-        return "\n".join(self.lines) + "\n"
-
-
-def record(seed: int, folder: Path, windows: bool) -> str | None:
+def record(seed: int, folder: Path, kind: Kind) -> str | None:
     """Records one conversation in a new process, because the process stays in the namespace."""
     try:
-        text = Draw(seed, windows=windows).converse()
+        text = Drawn(seed, kind).converse()
     except Exception as problem:
         return f"seed {seed}: {problem!r}\n{traceback.format_exc()}"
     (folder / f"{seed:05}.pkt").write_text(text)
     return None
 
 
-def confirm(seed: int, folder: Path) -> str | None:
+def confirm(seed: int, folder: Path, kind: Kind) -> str | None:
     """Plays a recording to the kernel again; moves it to another folder if it is not confirmed."""
     path = folder / f"{seed:05}.pkt"
     if not path.exists():
         return None
-    _, verdict, said = play_apart(str(path), TOLERANCE_USECS / 1e6, verbose=False)
+    _, verdict, said = play_apart(str(path), kind.tolerance / 1e6, verbose=False)
     if verdict == "holds":
         return None
     aside = folder / "not-repeated"
@@ -562,27 +58,76 @@ def confirm(seed: int, folder: Path) -> str | None:
     return f"seed {seed}: {verdict} when played again: {said}"
 
 
+def whole(least: int, most: int) -> Callable[[str], int]:
+    """Returns a reader of whole numbers between two limits, for the command line."""
+
+    def read(text: str) -> int:
+        if not re.fullmatch(r"\d+", text) or not least <= int(text) <= most:
+            raise argparse.ArgumentTypeError(
+                f"found {text}; expected a whole number from {least} to {most}"
+            )
+        return int(text)
+
+    return read
+
+
+def available_algorithms() -> list[str]:
+    """The congestion control algorithms of the running kernel."""
+    path = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+    return path.read_text().split() if path.exists() else ALGORITHMS
+
+
 def main() -> int:
     """Generates the conversations of all seeds from the first to the last."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("first", type=int)
-    parser.add_argument("last", type=int)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--windows", action="store_true", help="with windows of the kernel")
-    parser.add_argument("--jobs", type=int, default=16)
+    parser.add_argument("first", metavar="FIRST", type=int, help="seed of the first conversation")
+    parser.add_argument("last", metavar="LAST", type=int, help="seed of the last conversation")
+    parser.add_argument("folder", metavar="FOLDER", type=Path, help="folder of the scripts")
+    parser.add_argument(
+        "--tolerance-usecs", metavar="N", type=whole(1000, 1_000_000), default=80_000,
+        help="tolerance of times in the scripts, in µs (%(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--windows", action="store_true", help="compare the windows that the kernel advertises"
+    )
+    parser.add_argument(
+        "--back-to-back", action="store_true",
+        help="half of the peer's segments follow the previous one immediately",
+    )  # fmt: skip
+    parser.add_argument(
+        "--flight", metavar="N", type=whole(1, 500),
+        help="the kernel's initial window in segments; writes are as long (the kernel's default)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--congestion-control", metavar="NAME", choices=available_algorithms(),
+        help="algorithm of all conversations, one that the kernel has (each draws CUBIC or Reno)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--jobs", metavar="N", type=whole(1, 64), default=16,
+        help="number of simultaneous conversations (%(default)s)",
+    )  # fmt: skip
     asked = parser.parse_args()
+    if asked.last < asked.first:
+        parser.error(f"LAST: found {asked.last}; expected FIRST ({asked.first}) or more")
+    kind = Kind(
+        tolerance=asked.tolerance_usecs,
+        windows=asked.windows,
+        back_to_back=0.5 if asked.back_to_back else 0.0,
+        flight=asked.flight,
+        algorithms=[asked.congestion_control] if asked.congestion_control else ALGORITHMS,
+    )
     asked.folder.mkdir(parents=True, exist_ok=True)
     seeds = range(asked.first, asked.last + 1)
     failed = 0
     with ProcessPoolExecutor(asked.jobs, max_tasks_per_child=1) as pool:
-        for one in [pool.submit(record, seed, asked.folder, asked.windows) for seed in seeds]:
+        for one in [pool.submit(record, seed, asked.folder, kind) for seed in seeds]:
             trouble = one.result()
             if trouble:
                 failed += 1
                 print(trouble, file=sys.stderr)
     aside = 0
     with ProcessPoolExecutor(asked.jobs, max_tasks_per_child=1) as pool:
-        for again in [pool.submit(confirm, seed, asked.folder) for seed in seeds]:
+        for again in [pool.submit(confirm, seed, asked.folder, kind) for seed in seeds]:
             trouble = again.result()
             if trouble:
                 aside += 1

@@ -22,6 +22,11 @@ LOCAL, REMOTE, PORT, PEER_PORT = "192.168.0.1", "192.0.2.1", 8080, 32123
 PEER_SEQUENCE = 0x7FFF_FF00
 #: CLONE_NEWNET, TUNSETIFF, IFF_TUN and IFF_NO_PI of Linux.
 NEW_NETWORK, SET_DEVICE, TUN_WITHOUT_HEADER = 0x4000_0000, 0x400454CA, 0x1001
+#: Kernel ticks per second (`CONFIG_HZ`), which determine the delay of its timers.
+TIMER_HZ = 250
+#: The kernel rounds the expiry of timers of up to 16 s to multiples of at most 64 ticks. With
+#: the same number of the tick modulo this number, timers of up to 16 s expire alike.
+PHASES = 512
 DEFAULTS = """tcp_rmem=4096 540000 15728640
 tcp_wmem=4096 262144 4194304
 tcp_timestamps=1
@@ -49,6 +54,24 @@ tcp_invalid_ratelimit=0"""
 def product(match: re.Match[str]) -> str:
     """Value of a product in shell arithmetic."""
     return str(math.prod(int(factor) for factor in match[1].split("*")))
+
+
+def latest_tick(reads: int = 30) -> tuple[float, int]:
+    """Returns the time of the latest kernel tick and its number, which determine its timers.
+
+    The number is read several times: each reading bounds the time of tick 0.
+    """
+    first, last = -float("inf"), float("inf")
+    for _ in range(reads):
+        before = time.monotonic()
+        text = Path("/proc/timer_list").read_text()
+        number = int(re.findall(r"^jiffies: (\d+)", text, re.M)[0])
+        first = max(first, before - (number + 1) / TIMER_HZ)
+        last = min(last, time.monotonic() - number / TIMER_HZ)
+        time.sleep(0.0007)
+    zero = (first + last) / 2
+    number = int((time.monotonic() - zero) * TIMER_HZ)
+    return zero + number / TIMER_HZ, number
 
 
 def checksum(data: bytes) -> int:

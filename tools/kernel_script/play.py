@@ -31,7 +31,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from host import LOCAL, PORT, REMOTE, Host
+from host import LOCAL, PHASES, PORT, REMOTE, TIMER_HZ, Host, latest_tick
 from script import NAMES, Closed, Differs, Event, Message, Segment, Unknown, number, parse
 
 #: Fields of `struct tcp_info`, each with its kind in the language of `struct`.
@@ -53,6 +53,7 @@ class Player(Host):
 
     def __init__(self, options: dict[str, str], tolerance: float, verbose: bool) -> None:
         super().__init__(options, verbose)
+        self.phase = options.get("timer_phase")
         micros = float(options.get("tolerance_usecs", tolerance * 1e6))
         self.tolerance = max(micros / 1e6, tolerance)
         #: Timers are not early, but timers in a recording may have been late.
@@ -84,7 +85,7 @@ class Player(Host):
                 continue
             if not started:
                 started = True
-                self.start = time.monotonic()
+                self.start = self.start_of_phase()
                 last = 0.0
             at = None if event.at is None else event.at + (last if event.relative else 0.0)
             try:
@@ -111,6 +112,16 @@ class Player(Host):
             if thread.is_alive():
                 raise Differs(f"line {event.line}: still blocks")
         self.check_blocked()
+
+    def start_of_phase(self) -> float:
+        """Waits for a tick with the number that the script states; returns the time."""
+        if self.phase is None:
+            return time.monotonic()
+        latest, tick = latest_tick()
+        start = latest + (int(self.phase) - tick) % PHASES / TIMER_HZ
+        while time.monotonic() < start:
+            time.sleep(max(0.0, start - time.monotonic()))
+        return start
 
     def arrive(self, one: Segment | Message) -> None:
         """Sends a segment or an ICMP message to the kernel."""
