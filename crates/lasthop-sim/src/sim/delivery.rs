@@ -49,19 +49,19 @@ impl<P: Probe, X: Extension> World<P, X> {
         packet: &Descriptor<X>,
     ) {
         let end = if OPENER { ConnectionEnd::Opener } else { ConnectionEnd::Acceptor };
-        let known = &mut self.connections[connection.index()];
+        let mut known = &mut self.connections[connection.index()];
         if packet.incarnation != known.instance {
             return self.deliver_copy(connection, end, packet);
         }
         if P::ACTIVE {
             self.record_transport(self.now, connection, end, Moment::Received(&packet.full()));
+            known = &mut self.connections[connection.index()];
         }
-        let known = &mut self.connections[connection.index()];
         known.transport.receive(self.now, end, packet);
         if P::ACTIVE {
             self.record_received(connection, end, packet);
+            known = &mut self.connections[connection.index()];
         }
-        let known = &mut self.connections[connection.index()];
         if OPENER && let Some(sharing) = &mut self.sharing {
             sharing.on_ack(self.now, connection, known.transport.acknowledged(end));
         }

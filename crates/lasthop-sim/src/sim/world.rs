@@ -529,8 +529,8 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
         if P::ACTIVE {
             self.record_transport(self.now, connection, end, Moment::Settled);
+            known = &mut self.connections[connection.index()];
         }
-        let known = &self.connections[connection.index()];
         if let Some(machine) = known.machines[end.index()] {
             self.deadlines.set_rare(machine, known.transport.next_timeout(end));
         }
