@@ -14,6 +14,8 @@ ROOT = Path(__file__).parent.parent
 FILE_LINES = 600
 FUNCTION_LINES = 100
 STRUCT_FIELDS = 25
+RUST_FUNCTION = re.compile(r"( *)(?:pub(?:\([^)]*\))? )?(?:(?:const|unsafe) )*fn (\w+)")
+RUST_STRUCT = re.compile(r"( *)(?:pub(?:\([^)]*\))? )?struct (\w+).*\{$")
 # Files and functions above the limits, each with the reason.
 LONG: dict[str, str] = {}
 # Structs with more fields, each with the reason.
@@ -34,7 +36,7 @@ def sources() -> list[Path]:
 def rust_functions(lines: list[str]) -> Iterator[tuple[str, int]]:
     """Names and lengths of functions; rustfmt aligns the last brace with the first line."""
     for start, line in enumerate(lines):
-        if found := re.match(r"( *)(?:pub(?:\([^)]*\))? )?(?:(?:const|unsafe) )*fn (\w+)", line):
+        if "fn " in line and (found := RUST_FUNCTION.match(line)):
             last = found[1] + "}"
             ends = (end for end in range(start, len(lines)) if lines[end].startswith(last))
             is_declared = line.endswith((";", "}"))
@@ -44,7 +46,7 @@ def rust_functions(lines: list[str]) -> Iterator[tuple[str, int]]:
 def rust_structs(lines: list[str]) -> Iterator[tuple[str, int]]:
     """Names and numbers of fields of structs."""
     for start, line in enumerate(lines):
-        if found := re.match(r"( *)(?:pub(?:\([^)]*\))? )?struct (\w+).*\{$", line):
+        if "struct " in line and (found := RUST_STRUCT.match(line)):
             field = re.compile(found[1] + r"    (?:pub(?:\([^)]*\))? )?(?:r#)?\w+: ")
             body = itertools.takewhile(lambda one: one != found[1] + "}", lines[start + 1 :])
             yield found[2], sum(map(bool, map(field.match, body)))
@@ -54,7 +56,9 @@ def python_functions(text: str) -> Iterator[tuple[str, int]]:
     """Names and lengths of bodies: the parameters of a command declare its options."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef):
-            first = node.body[1 if ast.get_docstring(node) and len(node.body) > 1 else 0]
+            first = node.body[
+                1 if ast.get_docstring(node, clean=False) and len(node.body) > 1 else 0
+            ]
             yield node.name, (node.end_lineno or 0) - first.lineno + 1
 
 
