@@ -8,6 +8,9 @@ rules! {
         ignores_low_blocks,
         /// Whether an ACK that finds nothing outstanding may answer a probe.
         answers_stray_probes,
+        /// Whether an ACK that finds nothing outstanding, with a DSACK, has no effect on congestion
+        /// control except to undo a reduction (`tcp_ack`).
+        only_undoes_after_the_last_ack,
         /// Whether the RTO of the first data is increased if a SYN was lost (RFC 6298, rule 5.7) and
         /// no RTT was measured.
         starts_slowly_after_lost_syn,

@@ -306,6 +306,9 @@ impl RackTlp {
         if arrival.has_echo_of_mark {
             self.counts.marked += u64::from(summary.delivered);
         }
+        if !had_outstanding && self.rules.only_undoes_after_the_last_ack {
+            return;
+        }
         self.control(flight, arrival.now, &summary, rtt);
         if flight.congestion_control.keeps_window_in_recovery() {
             self.hand_over(flight, delivery, prior_in_flight, &summary);
