@@ -45,9 +45,10 @@ rules! {
         /// Whether an undone reduction is still reported by CWR if it did not lower the threshold
         /// (`tcp_undo_cwnd_reduction`), as with BBR.
         withdraws_cwr_with_threshold,
-        /// Whether a segment that pacing delayed is a retransmission, if any segment is to be
-        /// retransmitted, although F-RTO sends new data first (`tcp_tsq_write`).
-        resends_after_pacing,
+        /// Whether it is decided again which segment is sent when pacing permits the next one
+        /// (`tcp_tsq_write`): a retransmission although F-RTO sends new data first, or deferred
+        /// segments.
+        decides_after_pacing,
         /// Whether a timeout replaces the window also of algorithms that keep it in recovery.
         always_restarts_window,
     }

@@ -359,7 +359,11 @@ impl RackTlp {
 
     /// Handles the time at which pacing permits the next segment.
     pub fn on_pacing_timer(&mut self, flight: &Flight) {
-        if self.resend == Resend::NewFirst && self.rules.resends_after_pacing {
+        if !self.rules.decides_after_pacing {
+            return;
+        }
+        self.is_deferring = false;
+        if self.resend == Resend::NewFirst {
             if flight.snd_max == self.end {
                 self.frto.end();
             }
