@@ -193,7 +193,7 @@ macro_rules! frame_kinds {
             }
 
             /// Returns the sequence number, or the first one, of the frame or of those to which it
-            /// refers; 0 if it has none.
+            /// refers; 0 for kinds without a number.
             #[inline]
             pub fn number(&self) -> u64 {
                 match *self {

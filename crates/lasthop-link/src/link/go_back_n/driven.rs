@@ -43,7 +43,8 @@ impl<P: Payload + Clone> Prompt<P> for GoBackN<P> {
         let sequence = self.cursor;
         self.counters.retransmissions += 1;
         self.events.push_back(LinkEvent::Retransmitted { sequence });
-        if let Some(packet) = &self.packets[(sequence & self.mask) as usize] {
+        let slot = self.slot(sequence);
+        if let Some(packet) = &self.packets[slot] {
             self.fates.retry(sequence, packet);
         }
         self.write_data(now, sequence, frame)
