@@ -206,6 +206,29 @@ def test_the_receiver_of_a_transfer_and_other_keys_are_recorded(tmp_path: Path) 
         assert run_command(["tcp-script", str(script)]) == 0
 
 
+def test_keys_that_are_sysctls_are_recorded(tmp_path: Path) -> None:
+    keys = ", ".join(
+        [
+            "",
+            "dsack = false",
+            "frto = false",
+            "tail_probes = false",
+            "min_tso_segments = 4",
+            "syn_linear_timeouts = 1",
+            'sack_compression_delay = "2 ms"',
+            'sack_compression_slack = "0 s"',
+            "sack_compression_count = 8",
+        ]
+    )
+    sysctls = ["dsack=0", "frto=0", "early_retrans=0", "min_tso_segs=4", "syn_linear_timeouts=1"]
+    sysctls += ["comp_sack_delay_ns=2000000", "comp_sack_slack_ns=0", "comp_sack_nr=8"]
+    for arguments in ([], ["--at", "client", "--flow", "f"]):
+        script = recorded(tmp_path, *arguments, LOSS="5 %", KEYS=keys)
+        lines = re.findall(r"sysctl -q net\.ipv4\.tcp_(\S+=\d+)", script.read_text())
+        assert set(sysctls) <= set(lines)
+        assert run_command(["tcp-script", str(script)]) == 0
+
+
 @pytest.mark.parametrize("at", ["client", "server"])
 @pytest.mark.parametrize("sack", ["true", "false"])
 def test_web_transfers_pass_as_scripts(sack: str, at: str, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ use super::parser::LONGEST;
 use super::segments::{Options, Segment};
 use lasthop_base::packet::flags;
 use lasthop_base::units::{Bytes, Duration};
-use lasthop_tcp::config::{AckCompression, RecoveryKind};
+use lasthop_tcp::config::RecoveryKind;
 use lasthop_tcp::host::{
     Configure, EcnOffer, KeepAlive, Limits, MtuProbing, Negotiated, ReceiveMemory, Settings,
 };
@@ -432,6 +432,7 @@ impl Environment {
             nagle: Some(true),
             initial_window: self.initial_window,
             dupack_threshold: Some(self.number("tcp_reordering") as u32),
+            restart_after_idle: Some(self.is_on("tcp_slow_start_after_idle")),
             ..Overrides::default()
         };
         let variant = match (law, negotiated.sack) {
@@ -443,23 +444,18 @@ impl Environment {
         if !negotiated.sack && config.sack && !self.is_linux() {
             (config.sack, config.recovery) = (false, RecoveryKind::NewReno);
         }
-        config.linear_syns = match self.is_linux() {
-            true => self.number("tcp_syn_linear_timeouts") as u32,
-            false => 0,
-        };
-        config.dsack &= self.is_on("tcp_dsack");
         config.frto &= self.is_on("tcp_frto");
         config.tail_probes &= self.is_on("tcp_early_retrans");
-        config.restart_after_idle = self.is_on("tcp_slow_start_after_idle");
-        config.ack_compression = config.ack_compression.map(|_| AckCompression {
-            delay: span(self.number("tcp_comp_sack_delay_ns"), 1),
-            slack: span(self.number("tcp_comp_sack_slack_ns"), 1),
-            most: self.number("tcp_comp_sack_nr").min(255) as u32,
-        });
-        config.pieces = match self.is_linux() {
-            true => self.number("tcp_min_tso_segs").clamp(1, 65) as u32,
-            false => 0,
-        };
+        if self.is_linux() {
+            config.dsack &= self.is_on("tcp_dsack");
+            config.syn_linear_timeouts = self.number("tcp_syn_linear_timeouts") as u32;
+            config.min_tso_segments = self.number("tcp_min_tso_segs").clamp(1, 65) as u32;
+            config.sack_compression_delay = span(self.number("tcp_comp_sack_delay_ns"), 1);
+            config.sack_compression_slack = span(self.number("tcp_comp_sack_slack_ns"), 1);
+            if config.sack {
+                config.sack_compression_count = self.number("tcp_comp_sack_nr").min(255) as u32;
+            }
+        }
         config
     }
 }

@@ -105,8 +105,6 @@ impl Recorder {
             ("ecn", config.ecn == host.ecn && !config.ecn),
             ("abe", config.abe == host.abe),
             ("nagle", !config.nagle),
-            ("tail_probes", config.tail_probes),
-            ("frto", config.frto),
             ("limited_transmit", config.limited_transmit == host.limited_transmit),
             ("handshake", config.handshake),
             ("pad_segments", !config.pad_segments),
@@ -314,6 +312,25 @@ impl Recorder {
             ("rto_max_ms", (config.max_rto.as_nanos() / 1_000_000).to_string()),
         ] {
             let _ = writeln!(text, "sysctl -q net.ipv4.tcp_{key}={value}");
+        }
+        // Values of keys with the kernel's defaults.
+        let of_hosts = [
+            ("frto", u64::from(config.frto) * 2, 2),
+            ("early_retrans", u64::from(config.tail_probes) * 3, 3),
+            ("min_tso_segs", config.min_tso_segments.into(), 2),
+            ("syn_linear_timeouts", config.syn_linear_timeouts.into(), 4),
+        ];
+        let of_sack = [
+            ("dsack", u64::from(config.dsack), 1),
+            ("comp_sack_delay_ns", config.sack_compression_delay.as_nanos(), 1_000_000),
+            ("comp_sack_slack_ns", config.sack_compression_slack.as_nanos(), 100_000),
+            ("comp_sack_nr", config.sack_compression_count.into(), 44),
+        ];
+        let of_sack = of_sack.into_iter().filter(|_| config.sack);
+        for (key, value, default) in of_hosts.into_iter().chain(of_sack) {
+            if value != default {
+                let _ = writeln!(text, "sysctl -q net.ipv4.tcp_{key}={value}");
+            }
         }
         if config.initial_window != INITIAL_WINDOW {
             let window = config.initial_window;

@@ -1,7 +1,6 @@
 //! The parameters of a TCP connection, fixed at its construction.
 
 use super::congestion_control::{CongestionControlKind, Marks, RenoKeys, Variant};
-pub use super::receiver::AckCompression;
 use super::receiver::Memory;
 use super::wheel::Wheel;
 use lasthop_base::packet::{MAX_SACK_BLOCKS, MAX_SACK_BLOCKS_WITH_TIMESTAMPS};
@@ -167,6 +166,8 @@ impl From<SackRecovery> for RecoveryKind {
 
 /// Tick of a host's timers, up to 100 ms.
 const TICK: Limits = Limits::range(0, 100_000_000);
+/// Delay and slack of compressed ACKs, up to 1 s.
+const COMPRESSION: Limits = Limits::range(0, 1_000_000_000);
 
 /// Converts the value of a key to that of its parameter. `segment` is the length of a full segment.
 trait FromKey<K> {
@@ -367,6 +368,21 @@ parameters! {
         /// Whether the ACKs after a timeout indicate that it was spurious (F-RTO, RFC 5682). With
         /// undo "all" only, where the default is on.
         frto: bool = [true];
+        /// Whether the receiver reports duplicate segments (DSACK, RFC 2883). With SACK and profile
+        /// "rfc" (default: off) or "linux" (`tcp_dsack`; default: on).
+        dsack: bool = [false, false, true];
+        /// Maximum delay of the ACKs for segments above a hole after the third, which one ACK
+        /// replaces (`tcp_comp_sack_delay_ns`); the delay is also at most 1/20 of the RTT. With
+        /// profile "linux" and SACK only, like the following two keys.
+        sack_compression_delay: Duration = [Duration::ZERO, Duration::ZERO, Duration::from_millis(1)], COMPRESSION;
+        /// Time added to the timer of delayed ACKs above a hole (`tcp_comp_sack_slack_ns`).
+        sack_compression_slack: Duration = [Duration::ZERO, Duration::ZERO, Duration::from_nanos(100_000)], COMPRESSION;
+        /// Maximum number of ACKs above a hole that one ACK replaces (`tcp_comp_sack_nr`); 0: each
+        /// segment above a hole is acknowledged immediately.
+        sack_compression_count: u32 = [0, 0, 44], Limits::range(0, 255);
+        /// Minimum number of segments per GSO segment, if the window and the data permit as many
+        /// (`tcp_min_tso_segs`); requires `autotuning` and `segmentation_offload`. Default: 2.
+        min_tso_segments: u32 = [0, 0, 2], Limits::range(1, 65);
         /// Limited Transmit (RFC 3042).
         limited_transmit: bool = [true];
         /// Keep a window that the application does not use, without growth (RFC 7661). With profile
@@ -394,6 +410,9 @@ parameters! {
         initial_rto: Duration = [Duration::from_secs(3), Duration::from_secs(1), Duration::from_secs(1)], Limits::POSITIVE;
         /// Granularity of the clock for RTT samples.
         clock_granularity: Duration = [Duration::from_millis(10), Duration::from_millis(1), Duration::from_millis(1)], Limits::POSITIVE;
+        /// Number of timeouts of the SYN before the timeout doubles (`tcp_syn_linear_timeouts`); 0:
+        /// it doubles immediately (RFC 6298). Requires `handshake`; not with profile "ns-2".
+        syn_linear_timeouts: u32 = [0, 0, 4], Limits::range(0, 127);
         /// Number of duplicate ACKs that indicate a loss (DupThresh).
         dupack_threshold: u32 = [3], Limits::range(1, 255);
         /// Maximum number of consecutive explicit loss notifications (ELN) attributed to noise.
@@ -414,20 +433,9 @@ parameters! {
         /// Whether options (SACK, timestamps) are counted in full on the wire. ns-2 counts only 8 bytes
         /// per SACK block.
         charge_options: bool = [false, true, true];
-        /// Whether the receiver reports duplicates (DSACK, RFC 2883).
-        dsack: bool = [false, false, true];
-        /// Minimum number of segments per GSO segment if as many are available, for a host with
-        /// segmentation offload; 0: each segment is sent individually.
-        pieces: u32 = [0, 0, 2];
-        /// Number of retransmissions of the SYN before the timeout doubles
-        /// (`net.ipv4.tcp_syn_linear_timeouts`).
-        linear_syns: u32 = [0, 0, 4];
         /// Number of ACKs that are sent immediately at the start of a connection, regardless of
         /// `delayed_ack`.
         quick_acks: u32 = [0, 0, 16];
-        /// ACK compression: ACKs of segments above a hole are held back briefly (Linux). Only with
-        /// [`Self::quick_acks`] and [`Self::sack`].
-        ack_compression: Option<AckCompression> = [None, None, Some(AckCompression { delay: Duration::from_millis(1), slack: Duration::from_nanos(100_000), most: 44, })];
         /// Meaning of the congestion marks that it echoes and receives.
         marks: Marks = [Marks::Classic];
         /// Tick of the timestamp clock. It equals [`Self::clock_granularity`] except with congestion

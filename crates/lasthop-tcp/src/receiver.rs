@@ -14,7 +14,6 @@ use super::ranges::Ranges;
 use super::receiver_rtt::ReceiverRtt;
 use super::recent_blocks::RecentBlocks;
 use super::timers::{Timer, Timers};
-pub use compression::AckCompression;
 pub(super) use host::Arriving;
 use lasthop_base::packet::flags;
 use lasthop_base::units::{Duration, Instant};
@@ -275,8 +274,9 @@ impl Receiver {
     /// is missing.
     #[cold]
     fn holds_back(&mut self, config: &Config, timers: &mut Timers, now: Instant) -> bool {
-        let above = config.ack_compression.filter(|_| !self.out_of_order.is_empty());
-        let Some(how) = above else { return false };
+        if self.out_of_order.is_empty() {
+            return false;
+        }
         let quick = &self.quick;
         let is_quick = quick.left > 0 && !quick.is_interactive;
         let full = quick.full.unwrap_or(config.segment.get());
@@ -287,7 +287,7 @@ impl Receiver {
         let rtt = self.rtt.as_ref().and_then(|rtt| rtt.get());
         let srtt = Some(quick.srtt).filter(|srtt| *srtt > Duration::ZERO);
         let rtt = rtt.map(|rtt| srtt.map_or(rtt, |srtt| srtt.min(rtt)));
-        match self.compression.hold(how, now, self.rcv_nxt, rtt) {
+        match self.compression.hold(config, now, self.rcv_nxt, rtt) {
             None => false,
             Some(None) => true,
             Some(Some(fires)) => {

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A block that is third or later has been first or second in an ACK: if ACKs are held back
-//! ([compression](crate::receiver::AckCompression)), one is sent with the blocks before such a change.
+//! (`receiver/compression.rs`), one is sent with the blocks before such a change.
 
 /// Number of blocks stored (`TCP_NUM_SACKS`).
 const REMEMBERED: usize = 4;

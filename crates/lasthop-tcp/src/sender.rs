@@ -121,7 +121,7 @@ impl Sender {
     /// Handles simultaneous open: retransmits the SYN with an ACK and a doubled timeout. A SYN that
     /// was not yet sent becomes a SYN/ACK, which does not count as a retransmission.
     pub(super) fn answer_syn(&mut self, now: Instant) {
-        self.flight.config.linear_syns = 0;
+        self.flight.config.syn_linear_timeouts = 0;
         if self.has_sent(1) {
             self.flight.rtt.back_off();
             self.send_syn_again(now);

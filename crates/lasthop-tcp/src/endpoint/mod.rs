@@ -151,8 +151,8 @@ fn is_bare(config: &Config) -> bool {
 /// Returns the parameters of an endpoint with this role.
 fn of_role(config: &Config, role: Role) -> Config {
     // A SYN/ACK is retransmitted with exponential backoff.
-    let linear_syns = if role == Role::Opener { config.linear_syns } else { 0 };
-    Config { linear_syns, ..*config }
+    let syn_linear_timeouts = if role == Role::Opener { config.syn_linear_timeouts } else { 0 };
+    Config { syn_linear_timeouts, ..*config }
 }
 
 impl<A: Admission> Endpoint<A> {

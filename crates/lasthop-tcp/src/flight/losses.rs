@@ -179,7 +179,7 @@ impl Flight {
         }
         self.losses.timed_out_at = Some(self.snd_una);
         self.losses.timed_out_to = self.snd_max;
-        let linear = 1..=self.config.linear_syns;
+        let linear = 1..=self.config.syn_linear_timeouts;
         let is_linear = self.snd_una == 0 && linear.contains(&self.losses.syn_timeouts);
         if !is_linear {
             self.rtt.back_off();

@@ -98,7 +98,7 @@ impl Flight {
         let rate = self.pacing_limit().map_or(rate, |limit| rate.min(limit));
         let most = piece_size(rate, self.records().min_rtt()) / self.mss;
         let is_slow = self.config.congestion_control.paces() && rate < SINGLE_BELOW;
-        let least = if is_slow { 1 } else { self.config.pieces.into() };
+        let least = if is_slow { 1 } else { self.config.min_tso_segments.into() };
         most.max(least)
     }
 
@@ -230,7 +230,7 @@ impl Flight {
         let is_plain = recovery.is_plain(self);
         self.set_plain(is_plain);
         let seq = seq?;
-        if self.config.pieces > 0 && seq < self.snd_max {
+        if self.config.min_tso_segments > 0 && seq < self.snd_max {
             // Sends the part within the window. The oldest segment serves as a probe of a closed
             // one.
             let room = (self.snd_una + self.peer.window).saturating_sub(seq);
@@ -385,7 +385,7 @@ impl Flight {
             .pacing_rate(srtt)
             .max(pacer.least(self.mss, srtt))
             .min(pacer.most());
-        if self.config.pieces > 0 {
+        if self.config.min_tso_segments > 0 {
             self.output.piece.bytes += bytes;
             if self.output.piece.left > 0 {
                 return;

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   RCV.NXT advances --> three duplicate ACKs are sent immediately --> the next one is held back
-//!                        until RTT / 20 or `delay` has passed, or `most` are held --> one ACK
+//!                        until RTT / 20 or the delay has passed, or the maximum is held --> one ACK
 //!   two blocks are pushed back by another one --> one ACK, with the blocks before it; the segment of the
 //!                        other block is not acknowledged until the next segment arrives
 //! ```
@@ -11,18 +11,8 @@
 //! Therefore, no SACK information is lost, although an ACK has room for three or four blocks. No ACK is held back
 //! in quick ACK mode.
 
+use crate::config::Config;
 use lasthop_base::units::{Duration, Instant};
-
-/// Parameters of ACK compression.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AckCompression {
-    /// Maximum delay of a held-back ACK (`tcp_comp_sack_delay_ns`).
-    pub delay: Duration,
-    /// Additional delay of the timer (`tcp_comp_sack_slack_ns`).
-    pub slack: Duration,
-    /// Maximum number of ACKs replaced by one (`tcp_comp_sack_nr`).
-    pub most: u32,
-}
 
 /// Number of duplicate ACKs that are sent immediately: the third one triggers fast retransmit (RFC
 /// 5681, section 3.2).
@@ -48,12 +38,12 @@ impl Compression {
     /// or `None` if the timer is already running.
     pub fn hold(
         &mut self,
-        how: AckCompression,
+        config: &Config,
         now: Instant,
         rcv_nxt: u64,
         rtt: Option<Duration>,
     ) -> Option<Option<Instant>> {
-        if self.held >= how.most {
+        if self.held >= config.sack_compression_count {
             return None;
         }
         if self.rcv_nxt != rcv_nxt {
@@ -64,12 +54,12 @@ impl Compression {
             return None;
         }
         let part = Duration::from_nanos(rtt.map_or(0, |rtt| rtt.as_nanos() / PARTS));
-        let delay = how.delay.min(part);
+        let delay = config.sack_compression_delay.min(part);
         if delay == Duration::ZERO {
             return None;
         }
         self.held += 1;
-        Some((self.held == 1).then(|| now + delay + how.slack))
+        Some((self.held == 1).then(|| now + delay + config.sack_compression_slack))
     }
 
     /// Returns `true` if ACKs are held back.
@@ -86,35 +76,37 @@ impl Compression {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Profile;
 
-    const HOW: AckCompression = AckCompression {
-        delay: Duration::from_millis(1),
-        slack: Duration::from_nanos(100_000),
-        most: 4,
-    };
+    /// Returns the parameters of profile "linux", with at most 4 ACKs.
+    fn at_most_four() -> Config {
+        Config { sack_compression_count: 4, ..Config::of(Profile::Linux) }
+    }
 
     #[test]
     fn three_go_at_once_and_the_others_together() {
         let now = Instant::from_nanos(5);
         let rtt = Some(Duration::from_millis(100));
         let mut acks = Compression::default();
-        let fires = Some(now + HOW.delay + HOW.slack);
+        let config = at_most_four();
+        let fires = Some(now + Duration::from_nanos(1_100_000));
         let waits = [None, None, None, Some(fires), Some(None), Some(None), Some(None), None];
         for expected in waits {
-            assert_eq!(acks.hold(HOW, now, 1, rtt), expected);
+            assert_eq!(acks.hold(&config, now, 1, rtt), expected);
         }
         acks.ack_sent();
-        assert_eq!(acks.hold(HOW, now, 1, rtt), Some(fires));
+        assert_eq!(acks.hold(&config, now, 1, rtt), Some(fires));
         // A part of the hole was received: the next three ACKs are sent immediately.
         acks.ack_sent();
-        assert_eq!(acks.hold(HOW, now, 9, rtt), None);
+        assert_eq!(acks.hold(&config, now, 9, rtt), None);
     }
 
     #[test]
     fn a_short_round_trip_shortens_the_wait() {
+        let config = at_most_four();
         for (rtt, nanos) in [(None, None), (Some(4), Some(300_000)), (Some(40), Some(1_100_000))] {
             let mut acks = Compression { rcv_nxt: 1, sent: AT_ONCE, held: 0 };
-            let found = acks.hold(HOW, Instant::ZERO, 1, rtt.map(Duration::from_millis));
+            let found = acks.hold(&config, Instant::ZERO, 1, rtt.map(Duration::from_millis));
             assert_eq!(found, nanos.map(|nanos| Some(Instant::from_nanos(nanos))), "{rtt:?}");
         }
     }

@@ -1,6 +1,7 @@
 //! Tests of TCP connections through their public interface, one module per subject. They form one
 //! binary, so that it is linked only once.
 
+mod host_keys;
 mod lt_tcp;
 mod sender_traces;
 mod short_segments;

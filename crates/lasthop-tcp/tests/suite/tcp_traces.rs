@@ -8,7 +8,7 @@ use lasthop_base::units::{Bytes, Duration, Instant};
 use lasthop_tcp::config::UndoKind;
 use lasthop_tcp::{Config, Overrides, Profile, Variant, presets};
 
-const DELAY: Duration = Duration::from_millis(50);
+pub const DELAY: Duration = Duration::from_millis(50);
 
 pub fn config(variant: Variant, set: Overrides) -> Config {
     let set = Overrides { segment: Some(Bytes::new(1000)), ..set };

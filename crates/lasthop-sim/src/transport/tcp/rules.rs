@@ -27,6 +27,7 @@ const RESTART: &str = "false, or profile \"rfc\" without \"rack-tlp\" recovery, 
                        that does not pace";
 const RFC_6675: &str = "only with recovery by SACK as RFC 6675 says: profile \"rfc\" or \"ns-2\", a variant that uses \
                         selective acknowledgments, and no other sack_recovery";
+const COMPRESSION: &str = "no value, or profile \"linux\" with sack = true";
 
 /// The conditions; the first violation is reported.
 const RULES: &[Rule] = &[
@@ -78,6 +79,19 @@ const RULES: &[Rule] = &[
             Some(format!("{offload} without autotuning"))
         },
         allowed: "profile \"linux\" without receive_window, whose hosts have it",
+    },
+    Rule {
+        key: "min_tso_segments",
+        violated: |at| {
+            let least = at.tcp.min_tso_segments?;
+            let lacks = match at.config {
+                Config { autotuning: false, .. } => "without autotuning",
+                Config { segmentation_offload: false, .. } => "with segmentation_offload = false",
+                _ => return None,
+            };
+            Some(format!("{least} {lacks}"))
+        },
+        allowed: "no value, or profile \"linux\" without receive_window and with segmentation_offload = true",
     },
     Rule {
         key: "timer_tick",
@@ -209,6 +223,47 @@ const RULES: &[Rule] = &[
         allowed: "no value, or undo = \"all\"",
     },
     Rule {
+        key: "dsack",
+        violated: |at| (at.config.dsack && at.is(Profile::Ns2)).then(|| at.with_profile(true)),
+        allowed: "false, or profile \"rfc\" or \"linux\"",
+    },
+    Rule {
+        key: "dsack",
+        violated: |at| {
+            let reports = at.has_rack() || at.config.recovery == RecoveryKind::Sack6675;
+            let lacks = at.config.dsack && !(at.config.sack && reports);
+            lacks.then(|| "true without SACK".to_owned())
+        },
+        allowed: "false, or sack_recovery = \"rfc6675\" or \"rack-tlp\" with SACK",
+    },
+    Rule {
+        key: "sack_compression_delay",
+        violated: |at| at.compressed_elsewhere(at.tcp.sack_compression_delay),
+        allowed: COMPRESSION,
+    },
+    Rule {
+        key: "sack_compression_slack",
+        violated: |at| at.compressed_elsewhere(at.tcp.sack_compression_slack),
+        allowed: COMPRESSION,
+    },
+    Rule {
+        key: "sack_compression_count",
+        violated: |at| at.compressed_elsewhere(at.tcp.sack_compression_count),
+        allowed: COMPRESSION,
+    },
+    Rule {
+        key: "syn_linear_timeouts",
+        violated: |at| {
+            let count = at.tcp.syn_linear_timeouts.filter(|&count| count > 0)?;
+            match at.tcp.profile {
+                Profile::Ns2 => Some(at.with_profile(count)),
+                Profile::Rfc | Profile::Linux if at.config.handshake => None,
+                Profile::Rfc | Profile::Linux => Some(format!("{count} with handshake = false")),
+            }
+        },
+        allowed: "0, or profile \"rfc\" or \"linux\" with handshake = true",
+    },
+    Rule {
         key: "window_validation",
         violated: |at| at.idle_elsewhere().filter(|_| at.config.window_validation),
         allowed: "false, or profile \"rfc\" with another recovery than \"rack-tlp\"",
@@ -289,6 +344,16 @@ impl Subject<'_> {
     fn without_esack(&self) -> Option<String> {
         let lacks = self.config.recovery != RecoveryKind::Esack;
         lacks.then(|| format!("this key with variant {:?}", self.tcp.variant.word()))
+    }
+
+    /// Returns a violation for the value of a key of compressed ACKs if there are none.
+    fn compressed_elsewhere(&self, value: Option<impl std::fmt::Display>) -> Option<String> {
+        let value = value?;
+        match self.tcp.profile {
+            Profile::Linux if self.config.sack => None,
+            Profile::Linux => Some(format!("{value} with sack = false")),
+            Profile::Rfc | Profile::Ns2 => Some(self.with_profile(value)),
+        }
     }
 
     /// Returns a violation for LT-TCP with another profile, or with a FIN.

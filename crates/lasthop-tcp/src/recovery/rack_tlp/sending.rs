@@ -32,7 +32,7 @@ impl RackTlp {
     /// Returns `true` if permitted segments are deferred until an ACK permits more.
     fn defers(&mut self, flight: &Flight, now: Instant) -> bool {
         let room = Self::cwnd(flight).saturating_sub(self.in_flight(flight));
-        let defers = flight.config.pieces > 0
+        let defers = flight.config.min_tso_segments > 0
             && self.phase < Phase::Recovery
             && flight.is_deferred(now, room);
         if defers {
@@ -69,7 +69,7 @@ impl RackTlp {
     }
 
     fn advance(flight: &mut Flight, room: u32) -> u64 {
-        if flight.config.pieces > 0 {
+        if flight.config.min_tso_segments > 0 {
             flight.begin_piece(room);
         }
         flight.advance_next()
@@ -160,7 +160,7 @@ impl LossRecovery for RackTlp {
             (Some(Forced::Oldest), Some((oldest, _))) => return Some(oldest.start),
             (Some(Forced::OldProbe), Some((_, newest))) => {
                 let start = newest.start;
-                if flight.config.pieces > 0 {
+                if flight.config.min_tso_segments > 0 {
                     let full = flight.mss;
                     return flight.records_mut().part_tail(full).or(Some(start));
                 }
