@@ -389,3 +389,27 @@ def test_the_gain_of_sack_on_the_web_is_that_of_the_page() -> None:
     cells.append(f"{100 * (gain.ratio - 1):.1f} ± {100 * gain.ratio_ci95:.1f}")
     text = (PAPERS / study.key / "README.md").read_text(encoding="utf-8")
     assert f"| here, 200 replications | {' | '.join(cells)} |" in text
+
+
+@pytest.mark.slow
+def test_restored_reductions_of_bbr_are_those_of_the_page() -> None:
+    text = re.search(r"^\*\*18-path-restored\*\* .*$", page("suites/bbr.md"), re.MULTILINE)
+    assert text is not None
+    path = lasthop.load(DOCS.parent / "suites" / "bbr" / "path.toml")
+    path = path.with_({"flow.candidate.transport.variant": "bbr3"})
+    long = {"link.path.queue": "5000 packets"}
+    runs = [path, path.with_(long), path.with_({**long, "run.duration": "60 s"})]
+    found = []
+    for scenario in runs:
+        results = lasthop.run(scenario, replications=10, seed=1)
+        names = ("flow.candidate.reductions_undone", "flow.candidate.window_reductions")
+        undone, all_of_them = (results.samples(name, 0) for name in names)
+        found.append((undone, all_of_them))
+    (undone, reductions), (undone_long, reductions_long), (undone_twice, reductions_twice) = found
+    assert f"{undone_long.sum():.0f} of {reductions_long.sum():.0f} in ten" in text[0]
+    assert undone_twice.sum() == reductions_twice.sum()
+    assert f"in 60 s instead of 30 s, there are {undone_twice.sum():.0f}." in text[0]
+    kept = reductions - undone
+    assert f"{kept.min():.0f} to {kept.max():.0f} reductions per replication" in text[0]
+    interval = statistics.interval(undone)
+    assert f"passes with {interval.mean:.1f} ± {interval.ci95:.1f} of" in text[0]
