@@ -333,7 +333,7 @@ mod tests {
 
     #[test]
     fn exactly_one_pace_and_both_periods_or_none() {
-        let features = TransportFeatures { is_multiplexed: false, is_simplex: false };
+        let features = TransportFeatures::default();
         let error = |keys: &MessagesKeys| {
             keys.check_transport("flow.f.app", features).expect_err("an error").to_string()
         };

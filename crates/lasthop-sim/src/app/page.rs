@@ -109,7 +109,7 @@ impl StreamKeys for PageKeys {
     const SENDS_BACK: bool = true;
 
     fn check_transport(&self, path: &str, has: TransportFeatures) -> Result<(), ScenarioError> {
-        let TransportFeatures { is_multiplexed, is_simplex } = has;
+        let TransportFeatures { is_multiplexed, is_simplex, .. } = has;
         if is_simplex {
             let found = "\"page\" over one-way connections".to_owned();
             let allowed = "\"web\", or a TCP that sends data in both directions".to_owned();

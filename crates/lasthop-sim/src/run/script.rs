@@ -10,7 +10,7 @@ use crate::scenario::Scenario;
 use crate::sim::probe::{self, Event, HostAction, Room};
 use crate::sim::senders::Sender;
 use crate::transport::tcp::Tcp;
-use crate::transport::{End, Transport, TransportMachine};
+use crate::transport::{End, Observed, TransportMachine};
 use lasthop_base::packet::{Watched, flags};
 use lasthop_base::rng::Streams;
 use lasthop_base::schema::error::ScenarioError;

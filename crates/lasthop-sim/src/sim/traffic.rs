@@ -6,7 +6,8 @@ use super::probe::{Event, HostAction, Probe};
 use super::world::{Connection, Progress, World};
 use crate::app::{Action, DatagramSource, Source, StreamApplication, StreamMachine, Write};
 use crate::transport::{
-    Arrival, CarriesDatagrams, CarriesStreams, End, Transport, TransportEvent, TransportMachine,
+    Arrival, CarriesDatagrams, CarriesStreams, End, Observed, Transport, TransportEvent,
+    TransportMachine,
 };
 use lasthop_base::packet::{Descriptor, Extension, LAST_INCARNATION};
 use lasthop_base::units::{Bytes, Instant};

@@ -212,11 +212,8 @@ macro_rules! transports {
 
         impl Transport for TransportMachine {
             transports! { @methods [$([$(#[cfg($on)])? $kind])*]
-                fn reaction(&self, end: End) -> Reaction;
-                fn has_timers(&self, end: End) -> bool;
-                fn is_inspectable(&self) -> bool;
+                fn features(&self) -> TransportFeatures;
                 fn open(&mut self);
-                fn clock(&self, end: End) -> Duration;
                 fn poll_transmit[X](
                     &mut self,
                     now: Instant,
@@ -234,7 +231,6 @@ macro_rules! transports {
 
         impl CarriesStreams for TransportMachine {
             transports! { @methods [$([$(#[cfg($on)])? $kind])*]
-                fn features(&self) -> TransportFeatures;
                 fn write(&mut self, end: End, bytes: u64);
                 fn read(&self, end: End) -> u64;
                 fn close(&mut self, end: End);
@@ -269,6 +265,7 @@ macro_rules! transports {
         impl Observed for TransportMachine {
             transports! { @methods [$([$(#[cfg($on)])? $kind])*]
                 fn losses(&self, end: End) -> Losses;
+                fn clock(&self, end: End) -> Duration;
                 fn start_observation(&mut self);
                 fn observe(
                     &self,

@@ -69,35 +69,72 @@ impl TransportKind {
         }
     }
 
-    /// Returns the properties that an application may require.
+    /// Returns the properties that an application may require; the others are those of the machine.
     pub(crate) fn features(&self) -> TransportFeatures {
         match self {
             TransportKind::Tcp(keys) => TransportFeatures::of_tcp(&keys.config()),
             #[cfg(feature = "quic")]
-            TransportKind::Quic(_) => TransportFeatures::MULTIPLEXED,
+            TransportKind::Quic(_) => TransportFeatures::multiplexed(),
             _ => TransportFeatures::default(),
         }
     }
 }
 
-/// Properties of a transport that an application may require.
-#[derive(Clone, Copy, Debug, Default)]
+/// Properties of a connection that do not change. The default has one stream in both directions, and
+/// two ends with timers that send any number of packets.
+#[derive(Clone, Copy, Debug)]
 pub struct TransportFeatures {
     /// Whether one connection carries several streams ([`CarriesStreams::write_stream`]).
     pub is_multiplexed: bool,
     /// Whether data is sent from the opener to the acceptor only. Data in both directions then
     /// requires two connections.
     pub is_simplex: bool,
+    /// Whether agents can read the headers of its packets.
+    pub is_inspectable: bool,
+    /// Whether ends that [act](Reaction::Acts) have timers.
+    pub has_timers: bool,
+    /// Response of the acceptor to packets; the opener [acts](Reaction::Acts).
+    pub acceptor: Reaction,
+}
+
+impl Default for TransportFeatures {
+    fn default() -> Self {
+        TransportFeatures {
+            is_multiplexed: false,
+            is_simplex: false,
+            is_inspectable: false,
+            has_timers: true,
+            acceptor: Reaction::Acts,
+        }
+    }
 }
 
 impl TransportFeatures {
-    /// Several streams in both directions.
-    #[cfg(feature = "quic")]
-    const MULTIPLEXED: Self = TransportFeatures { is_multiplexed: true, is_simplex: false };
-
     /// Returns the properties of a TCP connection with these parameters.
     fn of_tcp(config: &Config) -> Self {
-        TransportFeatures { is_multiplexed: false, is_simplex: config.one_way }
+        TransportFeatures {
+            is_simplex: config.one_way,
+            is_inspectable: true,
+            acceptor: match config.only_acknowledges() {
+                true => Reaction::Answers,
+                false => Reaction::Acts,
+            },
+            ..TransportFeatures::default()
+        }
+    }
+
+    /// Returns the properties of a connection with several streams in both directions.
+    #[cfg(feature = "quic")]
+    fn multiplexed() -> Self {
+        TransportFeatures { is_multiplexed: true, ..TransportFeatures::default() }
+    }
+
+    /// Returns the response of `end` to packets.
+    pub(crate) fn reaction(self, end: End) -> Reaction {
+        match end {
+            End::Opener => Reaction::Acts,
+            End::Acceptor => self.acceptor,
+        }
     }
 }
 
@@ -242,25 +279,11 @@ pub struct Numbers {
 /// A state machine of both ends of a connection. The contract is described at the top of this
 /// module.
 pub trait Transport: CarriesStreams + CarriesDatagrams + Answers + Observed {
-    /// Returns the response of `end` to packets.
-    fn reaction(&self, end: End) -> Reaction;
-
-    /// Returns `true` if `end` has timers.
-    fn has_timers(&self, end: End) -> bool;
-
-    /// Returns `true` if agents can read the headers of its packets.
-    fn is_inspectable(&self) -> bool {
-        false
-    }
+    /// Returns its properties.
+    fn features(&self) -> TransportFeatures;
 
     /// Starts a new instance between the same ports. Counters continue.
     fn open(&mut self) {}
-
-    /// Returns the time of the host clock of `end` at the start of the run, on which its timers
-    /// depend.
-    fn clock(&self, _end: End) -> Duration {
-        Duration::ZERO
-    }
 
     /// Stores the next packet that `end` sends now in `packet`. Returns `false` if no packet is to
     /// be sent. The driver sets the first hop and the instance.
@@ -304,12 +327,6 @@ pub trait Transport: CarriesStreams + CarriesDatagrams + Answers + Observed {
 
 /// Byte streams of a connection. The defaults are those of a transport that carries none.
 pub trait CarriesStreams {
-    /// Returns the properties that an application may require; by default, one stream in both
-    /// directions.
-    fn features(&self) -> TransportFeatures {
-        TransportFeatures::default()
-    }
-
     /// Appends `bytes` to the stream of `end`. The first write opens the connection.
     fn write(&mut self, _end: End, _bytes: u64) {
         unreachable!("it carries no streams")
@@ -416,6 +433,12 @@ pub trait Observed {
     /// Returns the numbers of data packets sent by `end`, and of those declared lost.
     fn losses(&self, _end: End) -> Losses {
         Losses::default()
+    }
+
+    /// Returns the time of the host clock of `end` at the start of the run, on which its timers
+    /// depend.
+    fn clock(&self, _end: End) -> Duration {
+        Duration::ZERO
     }
 
     /// Enables observation, before the run starts.

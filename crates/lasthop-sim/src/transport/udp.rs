@@ -9,7 +9,7 @@
 use super::family::{Carries, Load, TransportKeys, TransportSite};
 use super::{
     Answers, Arrival, CarriesDatagrams, CarriesStreams, Datagram, End, Moment, Observed, Reaction,
-    Transport, TransportEvent,
+    Transport, TransportEvent, TransportFeatures,
 };
 use lasthop_base::packet::{Descriptor, Extension};
 use lasthop_base::schema::keys::table;
@@ -58,15 +58,12 @@ impl Udp {
 }
 
 impl Transport for Udp {
-    fn reaction(&self, end: End) -> Reaction {
-        match end {
-            End::Opener => Reaction::Acts,
-            End::Acceptor => Reaction::Absorbs,
+    fn features(&self) -> TransportFeatures {
+        TransportFeatures {
+            has_timers: false,
+            acceptor: Reaction::Absorbs,
+            ..TransportFeatures::default()
         }
-    }
-
-    fn has_timers(&self, _end: End) -> bool {
-        false
     }
 
     #[inline]

@@ -8,8 +8,8 @@
 
 use super::family::{Carries, Load, TransportKeys, TransportSite};
 use super::{
-    Answers, Arrival, CarriesDatagrams, CarriesStreams, Datagram, End, Moment, Observed, Reaction,
-    Transport, TransportEvent, Udp,
+    Answers, Arrival, CarriesDatagrams, CarriesStreams, Datagram, End, Moment, Observed, Transport,
+    TransportEvent, TransportFeatures, Udp,
 };
 use lasthop_base::packet::{Descriptor, Extension};
 use lasthop_base::schema::keys::table;
@@ -91,12 +91,8 @@ impl UdpLite {
 }
 
 impl Transport for UdpLite {
-    fn reaction(&self, end: End) -> Reaction {
-        self.udp.reaction(end)
-    }
-
-    fn has_timers(&self, _end: End) -> bool {
-        false
+    fn features(&self) -> TransportFeatures {
+        self.udp.features()
     }
 
     fn poll_transmit<X: Extension>(

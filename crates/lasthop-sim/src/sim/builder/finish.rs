@@ -13,7 +13,7 @@ use crate::sim::probe::Probe;
 use crate::sim::sharing::Sharing;
 use crate::sim::traffic::App;
 use crate::sim::world::{Connection, Machine, Progress, World};
-use crate::transport::{CarriesStreams, End, Transport};
+use crate::transport::{CarriesStreams, End, Reaction, Transport};
 use lasthop_base::packet::Extension;
 use lasthop_base::units::Instant;
 use std::collections::VecDeque;
@@ -166,9 +166,11 @@ impl<X: Extension> Builder<X> {
                 }
                 _ => Progress::Delivered,
             };
+            let features = transport.features();
             known.machines = End::BOTH.map(|end| {
                 let machine = Machine::Transport { connection, end };
-                transport.has_timers(end).then(|| machines.add(machine))
+                let has_timers = features.has_timers && features.reaction(end) == Reaction::Acts;
+                has_timers.then(|| machines.add(machine))
             });
         }
         for (index, seat) in self.agents.iter_mut().enumerate() {

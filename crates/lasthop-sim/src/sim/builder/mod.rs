@@ -16,7 +16,7 @@ use super::wlan::{Air, Shared, WlanMedium, WlanPlace};
 use super::world::{Connection, Progress};
 use crate::agent::{Agent, AgentMachine, ControlledPackets};
 use crate::app::{AppMachine, DatagramSource, Source, StreamApplication, StreamMachine};
-use crate::transport::{CarriesStreams, End, Reaction, Transport, TransportMachine};
+use crate::transport::{End, Reaction, Transport, TransportMachine};
 use lasthop_base::packet::{Descriptor, Extension, TcpOptions};
 use lasthop_base::rng;
 use lasthop_base::units::{Instant, Rate};
@@ -47,7 +47,7 @@ pub type Connect<'a> = &'a dyn Fn(rng::Stream) -> TransportMachine;
 
 /// Whether the acceptor sends nothing.
 fn is_absorbed(transport: &TransportMachine) -> bool {
-    transport.reaction(End::Acceptor) == Reaction::Absorbs
+    transport.features().acceptor == Reaction::Absorbs
 }
 
 /// A world under construction. Links are numbered in the order in which they are added. Paths are
@@ -236,13 +236,14 @@ impl<X: Extension> Builder<X> {
     ) -> ConnectionId {
         let connection = ConnectionId::new(self.connections.len());
         let flow = FlowId::new(self.flows.len());
-        let listener = |end| match transport.reaction(end) {
+        let features = transport.features();
+        let listener = |end| match features.reaction(end) {
             Reaction::Acts => Listener::Acting { connection, end },
             Reaction::Answers => Listener::Answering { connection },
             Reaction::Absorbs => Listener::Absorbing { connection },
         };
         let first = self.path(there, listener(End::Acceptor));
-        let second = match transport.reaction(End::Acceptor) {
+        let second = match features.acceptor {
             // It sends nothing.
             Reaction::Absorbs => first,
             Reaction::Acts | Reaction::Answers => self.path(back, listener(End::Opener)),
@@ -403,7 +404,7 @@ impl<X: Extension> Builder<X> {
             let Connection { transport, flow, ordinal, .. } =
                 &self.connections[path.listener.connection().index()];
             let number = || groups.map_or(*ordinal, |groups| groups[flow.index()]);
-            transport.is_inspectable().then(number)
+            transport.features().is_inspectable.then(number)
         };
         let connections: Vec<_> = self.paths.iter().map(connection).collect();
         let count = connections.iter().flatten().max().map_or(0, |&last| last as usize + 1);

@@ -83,7 +83,7 @@ impl<X: Extension> Builder<X> {
             let [[_, last], [first, _]] = [there, back].map(|path| ends(&self.paths[path.index()]));
             let app = &self.flows[known.flow.index()].app;
             let suits = matches!(app, App::Streams(app) if app.application.is_transfer())
-                && known.transport.reaction(End::Acceptor) == Reaction::Answers
+                && known.transport.features().acceptor == Reaction::Answers
                 && fifo(last).is_some()
                 && fifo(first).is_some_and(|fifo| !fifo.queue.has_background())
                 && direction(last).far_agent.is_none()
@@ -177,7 +177,7 @@ impl<X: Extension> Builder<X> {
             let known = &self.connections[connection.index()];
             let app = &self.flows[known.flow.index()].app;
             matches!(app, App::Streams(app) if app.application.is_transfer())
-                && known.transport.reaction(End::Acceptor) == Reaction::Answers
+                && known.transport.features().acceptor == Reaction::Answers
         };
         let suits = |hop: &Hop, line: &Line<X>, end: Side| {
             if hop.direction == line.direction(end) {

@@ -38,8 +38,8 @@ mod tests;
 pub use keys::{QuicKeys, QuicVariant, Resumption};
 
 use super::{
-    Answers, Arrival, CarriesDatagrams, CarriesStreams, Datagram, End, Reaction, Transport,
-    TransportEvent, TransportFeatures,
+    Answers, Arrival, CarriesDatagrams, CarriesStreams, Datagram, End, Transport, TransportEvent,
+    TransportFeatures,
 };
 use frames::{Frame, Space, packets};
 use host::Host;
@@ -262,12 +262,8 @@ fn hosts(keys: &QuicKeys, seeds: &mut Stream) -> Box<[Host; 2]> {
 }
 
 impl Transport for Quic {
-    fn reaction(&self, _end: End) -> Reaction {
-        Reaction::Acts
-    }
-
-    fn has_timers(&self, _end: End) -> bool {
-        true
+    fn features(&self) -> TransportFeatures {
+        TransportFeatures::multiplexed()
     }
 
     fn poll_transmit<X: Extension>(
@@ -402,10 +398,6 @@ impl Transport for Quic {
 }
 
 impl CarriesStreams for Quic {
-    fn features(&self) -> TransportFeatures {
-        TransportFeatures::MULTIPLEXED
-    }
-
     fn write(&mut self, end: End, bytes: u64) {
         self.host_mut(end).write(0, 0, bytes);
     }

@@ -12,8 +12,8 @@ pub use lasthop_tcp::TcpKeys;
 pub use lasthop_tcp::config::SackRecovery;
 
 use super::{
-    Answers, CarriesDatagrams, CarriesStreams, End, Losses, Moment, Numbers, Observed, Reaction,
-    Transport, TransportEvent, TransportFeatures,
+    Answers, CarriesDatagrams, CarriesStreams, End, Losses, Moment, Numbers, Observed, Transport,
+    TransportEvent, TransportFeatures,
 };
 use lasthop_base::packet::{Descriptor, Extension, MAX_SACK_BLOCKS, Packet, TcpHeader, flags};
 use lasthop_base::rng::Stream;
@@ -136,19 +136,8 @@ impl Tcp {
 }
 
 impl Transport for Tcp {
-    fn reaction(&self, end: End) -> Reaction {
-        match end {
-            End::Acceptor if self.config().only_acknowledges() => Reaction::Answers,
-            End::Opener | End::Acceptor => Reaction::Acts,
-        }
-    }
-
-    fn has_timers(&self, end: End) -> bool {
-        self.reaction(end) == Reaction::Acts
-    }
-
-    fn is_inspectable(&self) -> bool {
-        true
+    fn features(&self) -> TransportFeatures {
+        TransportFeatures::of_tcp(self.config())
     }
 
     fn open(&mut self) {
@@ -156,10 +145,6 @@ impl Transport for Tcp {
             let offset = boot_offset(&mut self.clock, end.config());
             end.reset(offset);
         }
-    }
-
-    fn clock(&self, end: End) -> Duration {
-        self.end(end).clock_at_start()
     }
 
     #[inline(always)]
@@ -284,10 +269,6 @@ impl Transport for Tcp {
 }
 
 impl CarriesStreams for Tcp {
-    fn features(&self) -> TransportFeatures {
-        TransportFeatures::of_tcp(self.config())
-    }
-
     #[inline]
     fn write(&mut self, end: End, bytes: u64) {
         self.end_mut(end).write(bytes);
@@ -348,6 +329,10 @@ impl Answers for Tcp {
 }
 
 impl Observed for Tcp {
+    fn clock(&self, end: End) -> Duration {
+        self.end(end).clock_at_start()
+    }
+
     fn losses(&self, end: End) -> Losses {
         let counters = self.end(end).counters();
         let sent = counters.segments_sent - counters.retransmissions;
