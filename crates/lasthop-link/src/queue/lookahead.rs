@@ -31,8 +31,8 @@ impl Ends for Instant {
 pub struct Newest<T> {
     /// Its length is a power of two.
     slots: Box<[T]>,
-    /// Number of entries ever stored.
-    count: usize,
+    /// Number of entries ever stored; it wraps around.
+    count: u32,
     horizon: Instant,
 }
 
@@ -60,10 +60,11 @@ impl<T: Copy + Default + Ends> Newest<T> {
             return;
         }
         let mask = self.slots.len() - 1;
-        if self.slots[self.count & mask].end() > now {
+        let place = self.count as usize & mask;
+        if self.slots[place].end() > now {
             return self.grow(entry);
         }
-        self.slots[self.count & mask] = entry;
+        self.slots[place] = entry;
         self.count = self.count.wrapping_add(1);
     }
 
@@ -72,9 +73,9 @@ impl<T: Copy + Default + Ends> Newest<T> {
     #[inline(never)]
     fn grow(&mut self, entry: T) {
         let mask = self.slots.len() - 1;
-        let oldest_first = (0..=mask).map(|index| self.slots[(self.count + index) & mask]);
+        let oldest_first = (0..=mask).map(|index| self.slots[(self.count as usize + index) & mask]);
         let mut slots: Vec<T> = oldest_first.chain([entry]).collect();
-        self.count = slots.len();
+        self.count = slots.len() as u32;
         slots.resize(2 * self.slots.len(), T::default());
         self.slots = slots.into_boxed_slice();
     }

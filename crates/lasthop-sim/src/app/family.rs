@@ -3,12 +3,12 @@
 //! Each application is one file of this folder. It contains the keys (`table! { … as "kind" }`)
 //! with their [`StreamKeys`] or [`SourceKeys`], the alias `Machine` of the state machine, and the
 //! state machine: a [`StreamApplication`] or a
-//! [`DatagramSource`]. A line in the list in `app/mod.rs` makes it a variant
+//! [`DatagramSource`](super::DatagramSource). A line in the list in `app/mod.rs` makes it a variant
 //! of [`App`](super::App), and of [`StreamMachine`](super::StreamMachine) or
 //! [`Source`](super::Source). From these follow a branch of the JSON Schema, a row of `lasthop
 //! list` and a section of the reference page.
 
-use super::{DatagramSource, StreamApplication};
+use super::StreamApplication;
 use crate::transport::TransportFeatures;
 use lasthop_base::rng::Streams;
 use lasthop_base::schema::error::ScenarioError;
@@ -29,8 +29,9 @@ pub struct SourceSite<'a> {
 
 /// The keys of a datagram source, and the constructor of its state machine.
 pub(crate) trait SourceKeys: Table + Kind {
-    /// The state machine.
-    type Machine: DatagramSource;
+    /// The state machine, a [`DatagramSource`](super::DatagramSource); boxed if it takes more than 120 B, because the size
+    /// of all sources is that of the largest one.
+    type Machine;
 
     /// Metrics of the flow, in addition to those of all flows.
     const METRICS: &'static [Metric];
@@ -138,7 +139,7 @@ macro_rules! applications {
 
         /// Every source of datagrams, dispatched statically.
         #[derive(Clone, Debug)]
-        #[allow(clippy::large_enum_variant, reason = "each is boxed separately")]
+        #[allow(clippy::large_enum_variant, reason = "most sources are of the largest one")]
         pub enum Source {
             $(
                 #[doc = concat!("See [`", stringify!($source), "`](mod@", stringify!($source), ").")]

@@ -89,7 +89,7 @@ impl SourceKeys for MediaKeys {
         let MediaKeys { rate, packet, talk: on, silence: off, deadline } = *self;
         let stream = site.streams.stream(site.component, "talk and silence");
         let source = OnOff::new(OnOffParameters { rate, on, off, packet }, site.start, stream);
-        MediaFlow { source, statistics: MediaStatistics::new(deadline) }
+        MediaFlow { source, statistics: Box::new(MediaStatistics::new(deadline)) }
     }
 }
 
@@ -97,7 +97,7 @@ impl SourceKeys for MediaKeys {
 #[derive(Clone, Debug)]
 pub struct MediaFlow {
     source: OnOff,
-    statistics: MediaStatistics,
+    statistics: Box<MediaStatistics>,
 }
 
 impl DatagramSource for MediaFlow {

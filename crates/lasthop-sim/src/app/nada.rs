@@ -54,7 +54,7 @@ metrics! {
 }
 
 /// The state machine.
-pub type Machine = NadaFlow;
+pub type Machine = Box<NadaFlow>;
 
 impl SourceKeys for NadaKeys {
     type Machine = Machine;
@@ -79,7 +79,7 @@ impl SourceKeys for NadaKeys {
     fn build(&self, site: &SourceSite<'_>) -> Machine {
         let NadaKeys { min_rate, max_rate, packet, feedback_interval, .. } = *self;
         let [min, max] = [min_rate, max_rate].map(|rate| rate.as_bps() as f64);
-        NadaFlow {
+        Box::new(NadaFlow {
             packet,
             interval: feedback_interval,
             return_delay: self.feedback_delay,
@@ -92,7 +92,7 @@ impl SourceKeys for NadaKeys {
             sender: NadaSender::new(min, max),
             rates: Rates { since: site.start, ..Rates::default() },
             statistics: MediaStatistics::new(self.deadline),
-        }
+        })
     }
 }
 

@@ -98,8 +98,8 @@ impl<P: Probe, X: Extension> World<P, X> {
         for flow in &mut self.flows {
             // The counters of a flow are also read when it stops.
             let stop = flow.stop.filter(|_| flow.delivered.is_none()).unwrap_or(Instant::NEVER);
-            if let App::Datagrams(datagrams) = &mut flow.app {
-                datagrams.source.set_horizon(horizon.min(stop));
+            if let App::Datagrams { source, .. } = flow.app {
+                self.sources[source.index()].source.set_horizon(horizon.min(stop));
             }
         }
     }

@@ -54,6 +54,11 @@ id! {
 }
 
 id! {
+    /// A source of datagrams.
+    pub(super) SourceId
+}
+
+id! {
     /// An attached agent.
     pub(super) SeatId
 }

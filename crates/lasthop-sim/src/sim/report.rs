@@ -178,12 +178,12 @@ impl<P: Probe, X: Extension> World<P, X> {
                 });
                 self.transport_metrics(&entity, connections, report);
             }
-            App::Datagrams(datagrams) => {
-                let source = &datagrams.source;
+            App::Datagrams { source, connection, .. } => {
+                let source = &self.sources[source.index()].source;
                 let delivered = flow.delivered.unwrap_or_else(|| source.delivered_bytes(self.now));
                 delivery(delivered, end_or(stopped));
                 source.metrics(self.now, &mut |metric, value| report(&entity, metric, value));
-                let connection = std::iter::once(datagrams.connection);
+                let connection = std::iter::once(*connection);
                 self.transport_metrics(&entity, connection, report);
             }
             App::Background { direction, index, packet } => {

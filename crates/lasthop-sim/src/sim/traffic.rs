@@ -1,13 +1,12 @@
 //! Flows: applications on top of connections.
 
 use super::deadlines::MachineId;
-use super::ids::{ConnectionId, DirectionId, FlowId};
+use super::ids::{ConnectionId, DirectionId, FlowId, SourceId};
 use super::probe::{Event, HostAction, Probe};
 use super::world::{Connection, Progress, World};
 use crate::app::{Action, DatagramSource, Source, StreamApplication, StreamMachine, Write};
 use crate::transport::{
     Arrival, CarriesDatagrams, CarriesStreams, End, Observed, Transport, TransportEvent,
-    TransportMachine,
 };
 use lasthop_base::packet::{Descriptor, Extension, LAST_INCARNATION};
 use lasthop_base::units::{Bytes, Instant};
@@ -17,8 +16,8 @@ use lasthop_base::units::{Bytes, Instant};
 pub(super) enum App {
     /// Streams.
     Streams(Box<Streams>),
-    /// Datagrams, one event each.
-    Datagrams(Box<Datagrams>),
+    /// Datagrams, one event each, at the deadlines of `machine`.
+    Datagrams { source: SourceId, machine: MachineId, connection: ConnectionId },
     /// Datagrams that the queue of one direction replays.
     Background { direction: DirectionId, index: usize, packet: Bytes },
 }
@@ -68,13 +67,25 @@ impl Stream {
     }
 }
 
-/// A source of datagrams.
+/// A source of datagrams, with all that most packets need, in two cache lines.
 #[derive(Clone, Debug)]
+#[repr(align(64))]
 pub(super) struct Datagrams {
     pub source: Source,
-    pub machine: MachineId,
-    pub connection: ConnectionId,
+    pub carrier: Carrier,
 }
+
+/// The transport of a source of datagrams.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Carrier {
+    /// UDP without a probe. It sends a datagram immediately, in one packet, and delivers it
+    /// immediately.
+    Udp { first_hop: u32 },
+    /// A connection of any transport.
+    Connection(ConnectionId),
+}
+
+const _: () = assert!(size_of::<Datagrams>() == 128, "a source takes two cache lines");
 
 /// A flow of the scenario.
 #[derive(Clone, Debug)]
@@ -95,16 +106,13 @@ pub(super) struct Flow {
 impl<P: Probe, X: Extension> World<P, X> {
     /// Receives a packet at an acceptor that sends nothing. `at`, the time of arrival, may be later
     /// than the clock.
-    #[inline]
+    #[inline(never)]
     pub(super) fn absorb(&mut self, connection: ConnectionId, at: Instant, packet: &Descriptor<X>) {
-        let Connection { transport, flow, .. } = &mut self.connections[connection.index()];
-        if !P::ACTIVE && matches!(transport, TransportMachine::Udp(_)) {
-            // UDP delivers a datagram immediately.
-            if let App::Datagrams(datagrams) = &mut self.flows[flow.index()].app {
-                datagrams.source.receive(self.now, packet.datagram_number(), at);
-            }
-            return;
+        if let Some(&Some(source)) = self.immediate.get(connection.index()) {
+            let Datagrams { source, .. } = &mut self.sources[source.index()];
+            return source.receive(self.now, packet.datagram_number(), at);
         }
+        let transport = &mut self.connections[connection.index()].transport;
         transport.receive(at, End::Acceptor, packet);
         self.deliver_datagrams(connection, at);
     }
@@ -127,8 +135,8 @@ impl<P: Probe, X: Extension> World<P, X> {
                 let end = End::Acceptor;
                 self.probe.record(at, Event::Transport { connection, end, event });
             }
-            if let App::Datagrams(datagrams) = &mut self.flows[flow.index()].app {
-                datagrams.source.receive(self.now, number, at);
+            if let App::Datagrams { source, .. } = self.flows[flow.index()].app {
+                self.sources[source.index()].source.receive(self.now, number, at);
             }
         }
     }
@@ -148,9 +156,9 @@ impl<P: Probe, X: Extension> World<P, X> {
                     app.application.start(self.now);
                     self.act(index);
                 }
-                App::Datagrams(datagrams) => {
-                    let at = datagrams.source.next_at();
-                    self.deadlines.put_first(datagrams.machine, at);
+                App::Datagrams { source, machine, .. } => {
+                    let at = self.sources[source.index()].source.next_at();
+                    self.deadlines.put_first(*machine, at);
                 }
                 App::Background { .. } => {}
             }
@@ -193,9 +201,10 @@ impl<P: Probe, X: Extension> World<P, X> {
                     }
                 }
             }
-            App::Datagrams(datagrams) => {
-                flow.delivered = Some(datagrams.source.delivered_bytes(self.now));
-                self.deadlines.put_first(datagrams.machine, Instant::NEVER);
+            App::Datagrams { source, machine, .. } => {
+                let source = &self.sources[source.index()].source;
+                flow.delivered = Some(source.delivered_bytes(self.now));
+                self.deadlines.put_first(*machine, Instant::NEVER);
             }
             App::Background { .. } => {}
         }
@@ -215,24 +224,23 @@ impl<P: Probe, X: Extension> World<P, X> {
     }
 
     /// Sends the next datagram of a source.
-    pub(super) fn on_datagram(&mut self, index: FlowId) {
-        let App::Datagrams(datagrams) = &mut self.flows[index.index()].app else {
-            unreachable!("only sources of datagrams have this deadline")
-        };
-        let datagram = datagrams.source.send(self.now);
-        let connection = datagrams.connection;
+    #[inline]
+    pub(super) fn on_datagram(&mut self, machine: MachineId, source: SourceId) {
+        let Datagrams { source, carrier } = &mut self.sources[source.index()];
+        let datagram = source.send(self.now);
         // Datagrams precede other events at the same time, as in a replay.
-        self.deadlines.put_first(datagrams.machine, datagrams.source.next_at());
-        let known = &mut self.connections[connection.index()];
-        if !P::ACTIVE && matches!(known.transport, TransportMachine::Udp(_)) {
-            // UDP sends a datagram immediately, in one packet, and has no timers.
-            let (hop, bytes) = (known.first_hops[End::Opener.index()], datagram.size.get() as u32);
-            let mut packet = Descriptor::datagram(hop, bytes, datagram.number, self.now);
-            packet.incarnation |= known.instance;
-            return self.send(&mut packet);
+        self.deadlines.put_first(machine, source.next_at());
+        match *carrier {
+            Carrier::Udp { first_hop } => {
+                // It has no timers, and its connection only one instance.
+                let (bytes, number) = (datagram.size.get() as u32, datagram.number);
+                self.send(&mut Descriptor::datagram(first_hop, bytes, number, self.now));
+            }
+            Carrier::Connection(connection) => {
+                self.connections[connection.index()].transport.send(self.now, datagram);
+                self.pump(connection, End::Opener);
+            }
         }
-        known.transport.send(self.now, datagram);
-        self.pump(connection, End::Opener);
     }
 
     /// Handles a timer of an application, which may have expired.

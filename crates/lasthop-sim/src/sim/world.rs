@@ -5,13 +5,13 @@ use super::ahead::ComputedEvents;
 use super::deadlines::{Deadlines, Due, MachineId};
 use super::direction::{Direction, Medium};
 use super::hops::{Arrival, Entry, Hop, Step, Then};
-use super::ids::{AirId, ConnectionId, DirectionId, FlowId, LineId, RadioId, SeatId};
+use super::ids::{AirId, ConnectionId, DirectionId, FlowId, LineId, RadioId, SeatId, SourceId};
 use super::line::Line;
 use super::probe::{Event, HostAction, Probe};
 use super::probe_events::{record_fate, segment_label};
 use super::radio::Radio;
 use super::sharing::Sharing;
-use super::traffic::{App, Flow};
+use super::traffic::{App, Datagrams, Flow};
 use super::wlan::Air;
 use crate::app::StreamApplication;
 use crate::transport::{
@@ -39,7 +39,7 @@ pub(super) enum Machine {
     /// Start of the next flow.
     Start,
     /// A source of datagrams.
-    Datagrams(FlowId),
+    Datagrams(SourceId),
     /// An application that writes to streams.
     Application(FlowId),
     /// An agent.
@@ -141,6 +141,9 @@ pub struct World<P: Probe, X: Extension = TcpOptions> {
     pub(super) hops: Vec<Hop>,
     pub(super) connections: Vec<Connection>,
     pub(super) flows: Vec<Flow>,
+    pub(super) sources: Vec<Datagrams>,
+    /// The source of each connection over UDP, by connection; empty with a probe.
+    pub(super) immediate: Vec<Option<SourceId>>,
     /// Measures the time to fairness; `None` with fewer than two file transfers.
     pub(super) sharing: Option<Box<Sharing>>,
     pub(super) agents: Vec<Seat<X>>,
@@ -231,7 +234,7 @@ impl<P: Probe, X: Extension> World<P, X> {
                 Machine::Air(air) => self.on_air(air),
                 Machine::Transport { connection, end } => self.on_timeout(connection, end),
                 Machine::Start => self.on_start(),
-                Machine::Datagrams(flow) => self.on_datagram(flow),
+                Machine::Datagrams(source) => self.on_datagram(machine, source),
                 Machine::Application(flow) => self.on_application_timer(flow),
                 Machine::Agent(seat) => self.on_agent_timer(seat),
             }
@@ -293,7 +296,7 @@ impl<P: Probe, X: Extension> World<P, X> {
             match &flow.app {
                 App::Streams(app) if !app.application.is_transfer() => ["opener", "acceptor"]
                     .map(|end| format!("flow.{}.connection {ordinal} {end}", flow.name)),
-                App::Streams(_) | App::Datagrams(_) | App::Background { .. } => {
+                App::Streams(_) | App::Datagrams { .. } | App::Background { .. } => {
                     [format!("flow.{}", flow.name), format!("flow.{}.receiver", flow.name)]
                 }
             }

@@ -33,22 +33,33 @@ pub struct OnOffParameters {
 /// The packets of one source, generated one by one or in blocks.
 #[derive(Clone, Debug)]
 pub struct OnOff {
-    parameters: OnOffParameters,
-    stream: Stream,
+    rate: Rate,
+    packet: Bytes,
     /// Interval between packets.
     interval: ExactTime,
     /// Time of the next packet.
     next: ExactTime,
     /// Packets of the current burst that are not yet sent.
     left: u64,
+    /// Used once per burst, and therefore stored apart.
+    periods: Box<Periods>,
+}
+
+/// Samples on and off times.
+#[derive(Clone, Debug)]
+struct Periods {
+    on: DurationDistribution,
+    off: DurationDistribution,
+    stream: Stream,
 }
 
 impl OnOff {
     /// Creates a source that starts with an off time at `start`.
     pub fn new(parameters: OnOffParameters, start: Instant, stream: Stream) -> Self {
-        let interval = ExactTime::default().after(parameters.packet.bits(), parameters.rate);
-        let next = ExactTime::default();
-        let mut source = OnOff { parameters, stream, interval, next, left: 0 };
+        let OnOffParameters { rate, on, off, packet } = parameters;
+        let interval = ExactTime::default().after(packet.bits(), rate);
+        let (next, periods) = (ExactTime::default(), Box::new(Periods { on, off, stream }));
+        let mut source = OnOff { rate, packet, interval, next, left: 0, periods };
         source.next_burst(start);
         source
     }
@@ -56,10 +67,10 @@ impl OnOff {
     /// Samples the next burst; the previous one ended with the packet at `last`.
     #[cold]
     fn next_burst(&mut self, last: Instant) {
-        let rate = self.parameters.rate.as_bps() as f64;
-        let interval = self.parameters.packet.bits() as f64 * 1e9 / rate;
-        let on = self.parameters.on.sample(&mut self.stream).as_nanos() as f64;
-        let off = self.parameters.off.sample(&mut self.stream);
+        let rate = self.rate.as_bps() as f64;
+        let interval = self.packet.bits() as f64 * 1e9 / rate;
+        let Periods { on, off, stream } = &mut *self.periods;
+        let (on, off) = (on.sample(stream).as_nanos() as f64, off.sample(stream));
         self.left = ((on / interval + 0.5) as u64).max(1);
         self.next = ExactTime::from(last + Duration::from_nanos(self.interval.nanos) + off);
     }
@@ -70,7 +81,7 @@ impl OnOff {
         if ahead == 0 {
             return self.next;
         }
-        let (ExactTime { nanos, fraction }, rate) = (self.interval, self.parameters.rate.as_bps());
+        let (ExactTime { nanos, fraction }, rate) = (self.interval, self.rate.as_bps());
         // A 64-bit division suffices, except for the longest steps at the highest rates.
         let (whole, rest) = match ahead.checked_mul(fraction) {
             Some(product) => (product / rate, product % rate),
@@ -80,7 +91,7 @@ impl OnOff {
             }
         };
         let step = ExactTime { nanos: ahead * nanos + whole, fraction: rest };
-        self.next.plus(step, self.parameters.rate)
+        self.next.plus(step, self.rate)
     }
 
     /// Time of the next packet.
@@ -97,7 +108,7 @@ impl OnOff {
 
     /// Rate during the on time.
     pub(super) fn rate(&self) -> Rate {
-        self.parameters.rate
+        self.rate
     }
 
     /// Time of the packet `ahead` places after the next one, in the same burst.
@@ -122,8 +133,8 @@ impl OnOff {
         // The packet `k` places after the next one is included if next + k interval < elapsed + 1.
         // In units of a nanosecond divided by the rate, an interval is the bits of a packet times
         // 1e9.
-        let rate = self.parameters.rate.as_bps();
-        let interval = self.parameters.packet.bits() * 1_000_000_000;
+        let rate = self.rate.as_bps();
+        let interval = self.packet.bits() * 1_000_000_000;
         let later = match (elapsed + 1).checked_mul(rate) {
             Some(product) => (product - 1 - self.next.fraction) / interval,
             None => {
@@ -149,13 +160,13 @@ impl OnOff {
         if self.left == 0 {
             self.next_burst(last.instant());
         } else {
-            self.next = last.plus(self.interval, self.parameters.rate);
+            self.next = last.plus(self.interval, self.rate);
         }
     }
 
     /// Length of each packet.
     pub fn packet(&self) -> Bytes {
-        self.parameters.packet
+        self.packet
     }
 
     /// Interval between packets in whole nanoseconds, rounded down.

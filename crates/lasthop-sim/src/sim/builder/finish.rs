@@ -7,13 +7,15 @@ use crate::sim::deadlines::{Deadlines, MachineId};
 use crate::sim::direction::{Direction, Medium};
 use crate::sim::hops::{Entry, Hop, Listener, Then};
 use crate::sim::horizon::{look_interval, replay_slice};
-use crate::sim::ids::{AirId, ConnectionId, DirectionId, FlowId, LineId, RadioId, SeatId, Side};
+use crate::sim::ids::{
+    AirId, ConnectionId, DirectionId, FlowId, LineId, RadioId, SeatId, Side, SourceId,
+};
 use crate::sim::line::{Line, LineEnd};
 use crate::sim::probe::Probe;
 use crate::sim::sharing::Sharing;
-use crate::sim::traffic::App;
+use crate::sim::traffic::{App, Carrier};
 use crate::sim::world::{Connection, Machine, Progress, World};
-use crate::transport::{CarriesStreams, End, Reaction, Transport};
+use crate::transport::{CarriesStreams, End, Reaction, Transport, TransportMachine};
 use lasthop_base::packet::Extension;
 use lasthop_base::units::Instant;
 use std::collections::VecDeque;
@@ -47,6 +49,7 @@ impl<X: Extension> Builder<X> {
         self.find_chains();
         self.find_sinks();
         self.find_ahead();
+        let immediate = if P::ACTIVE { Vec::new() } else { self.find_immediate() };
         let hops = self.compile_hops();
         for known in &mut self.connections {
             let enters = |hop: u32| hops[hop as usize].entry == Entry::Fifo;
@@ -97,6 +100,8 @@ impl<X: Extension> Builder<X> {
             hops,
             connections: self.connections,
             flows: self.flows,
+            sources: self.sources,
+            immediate,
             agents: self.agents,
             radios: self.radios,
             airs: self.airs,
@@ -111,6 +116,23 @@ impl<X: Extension> Builder<X> {
             looked_at: 0,
             probe,
         }
+    }
+
+    /// Determines the sources of datagrams over UDP. Returns them by connection.
+    fn find_immediate(&mut self) -> Vec<Option<SourceId>> {
+        let mut immediate = vec![None; self.connections.len()];
+        for flow in &self.flows {
+            if let App::Datagrams { source, connection, .. } = flow.app {
+                let Connection { transport, first_hops, .. } =
+                    &self.connections[connection.index()];
+                if matches!(transport, TransportMachine::Udp(_)) {
+                    let first_hop = first_hops[End::Opener.index()];
+                    self.sources[source.index()].carrier = Carrier::Udp { first_hop };
+                    immediate[connection.index()] = Some(source);
+                }
+            }
+        }
+        immediate
     }
 
     /// Adds the machines that every packet reschedules.
@@ -131,9 +153,9 @@ impl<X: Extension> Builder<X> {
                 Medium::Line(_) | Medium::Shared(_) => {}
             }
         }
-        for (index, flow) in self.flows.iter_mut().enumerate() {
-            if let App::Datagrams(datagrams) = &mut flow.app {
-                datagrams.machine = machines.add(Machine::Datagrams(FlowId::new(index)));
+        for flow in &mut self.flows {
+            if let App::Datagrams { source, machine, .. } = &mut flow.app {
+                *machine = machines.add(Machine::Datagrams(*source));
             }
         }
         for (index, radio) in self.radios.iter_mut().enumerate() {
@@ -198,7 +220,7 @@ impl<X: Extension> Builder<X> {
     fn sharing(&self) -> Option<Box<Sharing>> {
         Sharing::of(self.flows.iter().filter_map(|flow| match &flow.app {
             App::Streams(app) if app.application.size() > 0 => Some(app.streams[0].connections[0]),
-            App::Streams(_) | App::Datagrams(_) | App::Background { .. } => None,
+            App::Streams(_) | App::Datagrams { .. } | App::Background { .. } => None,
         }))
     }
 }

@@ -8,10 +8,12 @@ use super::agents::Seat;
 use super::deadlines::MachineId;
 use super::direction::{Direction, DirectionParameters, Fifo, Medium};
 use super::hops::Listener;
-use super::ids::{AirId, ConnectionId, DirectionId, FlowId, LineId, PathId, RadioId, SeatId};
+use super::ids::{
+    AirId, ConnectionId, DirectionId, FlowId, LineId, PathId, RadioId, SeatId, SourceId,
+};
 use super::line::Line;
 use super::radio::{Radio, RadioParameters, Station};
-use super::traffic::{App, Datagrams, Flow, Stream, Streams};
+use super::traffic::{App, Carrier, Datagrams, Flow, Stream, Streams};
 use super::wlan::{Air, Shared, WlanMedium, WlanPlace};
 use super::world::{Connection, Progress};
 use crate::agent::{Agent, AgentMachine, ControlledPackets};
@@ -65,6 +67,7 @@ pub struct Builder<X: Extension = TcpOptions> {
     /// Number of connections whose acceptor sends packets, and of those whose acceptor does not.
     alike: [u32; 2],
     flows: Vec<Flow>,
+    sources: Vec<Datagrams>,
     agents: Vec<Seat<X>>,
     radios: Vec<Radio>,
     airs: Vec<Air<X>>,
@@ -92,6 +95,7 @@ impl<X: Extension> Builder<X> {
             connection_paths: Vec::new(),
             alike: [0; 2],
             flows: Vec::new(),
+            sources: Vec::new(),
             agents: Vec::new(),
             radios: Vec::new(),
             airs: Vec::new(),
@@ -380,8 +384,9 @@ impl<X: Extension> Builder<X> {
         };
         replayed.unwrap_or_else(|| {
             let connection = self.connection(transport, [path.there, path.back], 0, true);
-            let machine = MachineId::default();
-            App::Datagrams(Box::new(Datagrams { source, machine, connection }))
+            self.sources.push(Datagrams { source, carrier: Carrier::Connection(connection) });
+            let source = SourceId::new(self.sources.len() - 1);
+            App::Datagrams { source, machine: MachineId::default(), connection }
         })
     }
 
