@@ -204,7 +204,7 @@ type Group = (fn(usize) -> Case, [usize; 3]);
 const GROUPS: [Group; 13] = [
     (flows, [10, 100, 1000]),
     (sacks, [3, 30, 300]),
-    (datagrams, [10, 100, 1000]),
+    (datagrams, [10, 1000, 10_000]),
     (browsers, [10, 100, 1000]),
     (|count| hops(count, "raw hops", ""), [1, 10, 100]),
     (|count| hops(count, "selective-repeat hops", RECOVERING), [1, 64, 1000]),
