@@ -68,6 +68,9 @@ pub struct OnOffFlow {
     tally: Tally,
 }
 
+const _: () =
+    assert!(size_of::<OnOffFlow>() <= 120, "a source with its carrier takes two cache lines");
+
 impl DatagramSource for OnOffFlow {
     #[inline]
     fn next_at(&self) -> Instant {

@@ -85,8 +85,6 @@ pub(super) enum Carrier {
     Connection(ConnectionId),
 }
 
-const _: () = assert!(size_of::<Datagrams>() == 128, "a source takes two cache lines");
-
 /// A flow of the scenario.
 #[derive(Clone, Debug)]
 pub(super) struct Flow {
