@@ -20,7 +20,7 @@
 use super::super::config::Config;
 use super::family::AlgorithmKeys;
 use super::sample::AckSample;
-use super::window::{Cause, Window, WindowLaw};
+use super::window::{Cause, Window, WindowLaw, window_field};
 use lasthop_base::schema::keys::table;
 use lasthop_base::units::Instant;
 
@@ -93,13 +93,7 @@ impl Bic {
 }
 
 impl WindowLaw for Bic {
-    fn state(&self) -> &Window {
-        &self.window
-    }
-
-    fn state_mut(&mut self) -> &mut Window {
-        &mut self.window
-    }
+    window_field!();
 
     fn grow(&mut self, sample: &AckSample) {
         if !self.window.slow_start(sample) {

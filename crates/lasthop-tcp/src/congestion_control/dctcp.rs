@@ -17,8 +17,8 @@ use super::super::config::Config;
 use super::Congestion;
 use super::family::{AlgorithmKeys, Marks};
 use super::mark_share::{GAIN, MarkShare};
-use super::sample::{AckSample, Delivery};
-use super::window::{Cause, Window, WindowLaw};
+use super::sample::Delivery;
+use super::window::{Cause, Window, WindowLaw, window_field};
 use lasthop_base::schema::keys::table;
 use lasthop_base::units::Instant;
 
@@ -49,17 +49,7 @@ pub struct Dctcp {
 }
 
 impl WindowLaw for Dctcp {
-    fn state(&self) -> &Window {
-        &self.window
-    }
-
-    fn state_mut(&mut self) -> &mut Window {
-        &mut self.window
-    }
-
-    fn grow(&mut self, sample: &AckSample) {
-        self.window.reno(sample);
-    }
+    window_field!();
 
     fn threshold(&mut self, _now: Instant, cause: Cause, in_use: f64) -> f64 {
         match cause {

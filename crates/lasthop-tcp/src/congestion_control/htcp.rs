@@ -22,7 +22,7 @@ use super::super::config::Config;
 use super::bandwidth::MinRtt;
 use super::family::AlgorithmKeys;
 use super::sample::{AckSample, Delivery};
-use super::window::{Cause, Window, WindowLaw};
+use super::window::{Cause, Window, WindowLaw, window_field};
 use lasthop_base::schema::keys::table;
 use lasthop_base::units::{Duration, Instant};
 
@@ -163,13 +163,7 @@ impl Htcp {
 }
 
 impl WindowLaw for Htcp {
-    fn state(&self) -> &Window {
-        &self.window
-    }
-
-    fn state_mut(&mut self) -> &mut Window {
-        &mut self.window
-    }
+    window_field!();
 
     fn grow(&mut self, sample: &AckSample) {
         if self.window.slow_start(sample) {

@@ -19,7 +19,7 @@ use super::super::config::Config;
 use super::bandwidth::MinRtt;
 use super::family::AlgorithmKeys;
 use super::sample::{AckSample, Delivery};
-use super::window::{Cause, Window, WindowLaw};
+use super::window::{Cause, Window, WindowLaw, window_field};
 use lasthop_base::schema::keys::{Limits, table};
 use lasthop_base::units::{Duration, Instant};
 
@@ -64,13 +64,7 @@ pub struct Hybla {
 }
 
 impl WindowLaw for Hybla {
-    fn state(&self) -> &Window {
-        &self.window
-    }
-
-    fn state_mut(&mut self) -> &mut Window {
-        &mut self.window
-    }
+    window_field!();
 
     fn grow(&mut self, sample: &AckSample) {
         let cwnd = self.window.cwnd();

@@ -16,8 +16,7 @@
 
 use super::super::config::{Config, RecoveryKind};
 use super::family::AlgorithmKeys;
-use super::sample::AckSample;
-use super::window::{Cause, Window, WindowLaw};
+use super::window::{Cause, Window, WindowLaw, window_field};
 use lasthop_base::schema::keys::{Limits, table};
 use lasthop_base::units::{Duration, Instant, Rate};
 
@@ -59,17 +58,7 @@ pub struct IdealBandwidth {
 }
 
 impl WindowLaw for IdealBandwidth {
-    fn state(&self) -> &Window {
-        &self.window
-    }
-
-    fn state_mut(&mut self) -> &mut Window {
-        &mut self.window
-    }
-
-    fn grow(&mut self, sample: &AckSample) {
-        self.window.reno(sample);
-    }
+    window_field!();
 
     fn threshold(&mut self, _now: Instant, _cause: Cause, in_use: f64) -> f64 {
         self.carried.unwrap_or(in_use / 2.0)

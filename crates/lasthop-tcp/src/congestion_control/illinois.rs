@@ -19,7 +19,7 @@ use super::super::config::Config;
 use super::family::AlgorithmKeys;
 use super::rounds::Rounds;
 use super::sample::{AckSample, Delivery};
-use super::window::{Cause, Window, WindowLaw};
+use super::window::{Cause, Window, WindowLaw, window_field};
 use lasthop_base::schema::keys::table;
 use lasthop_base::units::Instant;
 
@@ -114,13 +114,7 @@ impl Illinois {
 }
 
 impl WindowLaw for Illinois {
-    fn state(&self) -> &Window {
-        &self.window
-    }
-
-    fn state_mut(&mut self) -> &mut Window {
-        &mut self.window
-    }
+    window_field!();
 
     fn grow(&mut self, sample: &AckSample) {
         if let Some(round) = self.rounds.end(sample.snd_una, sample.snd_max)

@@ -18,8 +18,8 @@
 use super::super::config::{Config, RecoveryKind};
 use super::Congestion;
 use super::family::AlgorithmKeys;
-use super::sample::{AckSample, Delivery};
-use super::window::{Cause, Window, WindowLaw};
+use super::sample::Delivery;
+use super::window::{Cause, Window, WindowLaw, window_field};
 use lasthop_base::schema::keys::table;
 use lasthop_base::units::{Duration, Instant};
 
@@ -68,17 +68,7 @@ impl Jersey {
 }
 
 impl WindowLaw for Jersey {
-    fn state(&self) -> &Window {
-        &self.window
-    }
-
-    fn state_mut(&mut self) -> &mut Window {
-        &mut self.window
-    }
-
-    fn grow(&mut self, sample: &AckSample) {
-        self.window.reno(sample);
-    }
+    window_field!();
 
     fn threshold(&mut self, now: Instant, cause: Cause, in_use: f64) -> f64 {
         if cause == Cause::Congestion(Congestion::Ecn) {

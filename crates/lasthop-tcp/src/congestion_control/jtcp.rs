@@ -24,8 +24,8 @@
 use super::super::config::{Config, RecoveryKind};
 use super::Congestion;
 use super::family::AlgorithmKeys;
-use super::sample::{AckSample, Delivery, Passage};
-use super::window::{Cause, Window, WindowLaw};
+use super::sample::{Delivery, Passage};
+use super::window::{Cause, Window, WindowLaw, window_field};
 use lasthop_base::schema::keys::{Limits, table};
 use lasthop_base::units::{Duration, Instant};
 
@@ -106,17 +106,7 @@ pub struct Jtcp {
 }
 
 impl WindowLaw for Jtcp {
-    fn state(&self) -> &Window {
-        &self.window
-    }
-
-    fn state_mut(&mut self) -> &mut Window {
-        &mut self.window
-    }
-
-    fn grow(&mut self, sample: &AckSample) {
-        self.window.reno(sample);
-    }
+    window_field!();
 
     fn threshold(&mut self, now: Instant, cause: Cause, in_use: f64) -> f64 {
         let queued = self.jitter.ratio * self.window.cwnd();

@@ -20,7 +20,7 @@ use super::Congestion;
 use super::family::{AlgorithmKeys, Marks};
 use super::mark_share::{GAIN, MarkShare};
 use super::sample::{AckSample, Delivery};
-use super::window::{Cause, Window, WindowLaw};
+use super::window::{Cause, Window, WindowLaw, window_field};
 use lasthop_base::schema::keys::{Limits, table};
 use lasthop_base::units::{Duration, Instant};
 
@@ -70,13 +70,7 @@ pub struct Prague {
 }
 
 impl WindowLaw for Prague {
-    fn state(&self) -> &Window {
-        &self.window
-    }
-
-    fn state_mut(&mut self) -> &mut Window {
-        &mut self.window
-    }
+    window_field!();
 
     fn grow(&mut self, sample: &AckSample) {
         if self.is_marked || self.window.slow_start(sample) {

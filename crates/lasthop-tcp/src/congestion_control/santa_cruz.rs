@@ -33,7 +33,7 @@ use super::super::config::Config;
 use super::Congestion;
 use super::family::AlgorithmKeys;
 use super::sample::{AckSample, Delivery, Passage};
-use super::window::{Cause, Window, WindowLaw};
+use super::window::{Cause, Window, WindowLaw, window_field};
 use lasthop_base::schema::keys::{Limits, table};
 use lasthop_base::units::Instant;
 
@@ -131,13 +131,7 @@ pub struct SantaCruz {
 }
 
 impl WindowLaw for SantaCruz {
-    fn state(&self) -> &Window {
-        &self.window
-    }
-
-    fn state_mut(&mut self) -> &mut Window {
-        &mut self.window
-    }
+    window_field!();
 
     fn grow(&mut self, sample: &AckSample) {
         if self.queue.length > f64::from(self.keys.queued) && self.window.is_in_slow_start() {

@@ -18,7 +18,7 @@ use super::super::config::Config;
 use super::family::AlgorithmKeys;
 use super::rounds::Rounds;
 use super::sample::{AckSample, Delivery};
-use super::window::{Cause, Window, WindowLaw};
+use super::window::{Cause, Window, WindowLaw, window_field};
 use lasthop_base::schema::keys::{Limits, table};
 use lasthop_base::units::Instant;
 
@@ -90,13 +90,7 @@ impl Vegas {
 }
 
 impl WindowLaw for Vegas {
-    fn state(&self) -> &Window {
-        &self.window
-    }
-
-    fn state_mut(&mut self) -> &mut Window {
-        &mut self.window
-    }
+    window_field!();
 
     fn grow(&mut self, sample: &AckSample) {
         if let Some(round) = self.rounds.end(sample.snd_una, sample.snd_max) {

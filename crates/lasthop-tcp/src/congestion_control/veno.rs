@@ -19,7 +19,7 @@ use super::super::config::{Config, RecoveryKind};
 use super::Congestion;
 use super::family::AlgorithmKeys;
 use super::sample::{AckSample, Delivery};
-use super::window::{Cause, Window, WindowLaw};
+use super::window::{Cause, Window, WindowLaw, window_field};
 use lasthop_base::schema::keys::{Limits, table};
 use lasthop_base::units::Instant;
 
@@ -83,13 +83,7 @@ impl Veno {
 }
 
 impl WindowLaw for Veno {
-    fn state(&self) -> &Window {
-        &self.window
-    }
-
-    fn state_mut(&mut self) -> &mut Window {
-        &mut self.window
-    }
+    window_field!();
 
     fn grow(&mut self, sample: &AckSample) {
         if self.window.slow_start(sample) {

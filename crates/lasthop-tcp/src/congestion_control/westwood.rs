@@ -23,8 +23,8 @@
 use super::super::config::{Config, RecoveryKind};
 use super::bandwidth::MinRtt;
 use super::family::AlgorithmKeys;
-use super::sample::{AckSample, Delivery};
-use super::window::{Cause, Window, WindowLaw};
+use super::sample::Delivery;
+use super::window::{Cause, Window, WindowLaw, window_field};
 use lasthop_base::schema::keys::{Limits, table};
 use lasthop_base::units::{Duration, Instant};
 
@@ -216,17 +216,7 @@ impl<E: Estimator> Westwood<E> {
 }
 
 impl<E: Estimator> WindowLaw for Westwood<E> {
-    fn state(&self) -> &Window {
-        &self.window
-    }
-
-    fn state_mut(&mut self) -> &mut Window {
-        &mut self.window
-    }
-
-    fn grow(&mut self, sample: &AckSample) {
-        self.window.reno(sample);
-    }
+    window_field!();
 
     fn threshold(&mut self, _now: Instant, _cause: Cause, in_use: f64) -> f64 {
         let carried = self.min_rtt.segments_at(self.estimator.rate(), self.window.segment());

@@ -178,9 +178,12 @@ pub trait WindowLaw {
     /// Returns the window for changes.
     fn state_mut(&mut self) -> &mut Window;
 
-    /// Grows the window: an ACK for new data arrived outside recovery, and the window had been in
-    /// use.
-    fn grow(&mut self, sample: &AckSample);
+    /// Grows the window, by default like Reno: an ACK for new data arrived outside recovery, and the
+    /// window had been in use.
+    #[inline]
+    fn grow(&mut self, sample: &AckSample) {
+        self.state_mut().reno(sample);
+    }
 
     /// Returns the threshold in segments after `cause`; Reno would halve `in_use`.
     fn threshold(&mut self, now: Instant, cause: Cause, in_use: f64) -> f64;
@@ -200,6 +203,21 @@ pub trait WindowLaw {
     /// restored.
     fn undo(&mut self) {}
 }
+
+/// Expands to the accessors of a [`WindowLaw`] that holds its [`Window`] in the field `window`.
+macro_rules! window_field {
+    () => {
+        fn state(&self) -> &Window {
+            &self.window
+        }
+
+        fn state_mut(&mut self) -> &mut Window {
+            &mut self.window
+        }
+    };
+}
+
+pub(super) use window_field;
 
 impl<L: WindowLaw> CongestionControl for L {
     #[inline]
