@@ -25,17 +25,31 @@ import argparse
 import re
 import sys
 import traceback
-from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
 from pathlib import Path
 
 from play import play_apart
 
 from drawn import ALGORITHMS, Drawn, Kind
 
+#: A task for the conversation of one seed: returns why it failed, or None.
+Task = Callable[[int, Path, Kind], str | None]
+
+
+def apart(task: Task, seed: int, folder: Path, kind: Kind) -> str | None:
+    """Runs `task` in a new process, because the process stays in the namespace."""
+    try:
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+            return process.submit(task, seed, folder, kind).result()
+    except BrokenProcessPool:
+        return f"seed {seed}: the process of {task.__name__}() was killed"
+
 
 def record(seed: int, folder: Path, kind: Kind) -> str | None:
-    """Records one conversation in a new process, because the process stays in the namespace."""
+    """Records one conversation."""
     try:
         text = Drawn(seed, kind).converse()
     except Exception as problem:
@@ -118,20 +132,19 @@ def main() -> int:
     )
     asked.folder.mkdir(parents=True, exist_ok=True)
     seeds = range(asked.first, asked.last + 1)
-    failed = 0
-    with ProcessPoolExecutor(asked.jobs, max_tasks_per_child=1) as pool:
-        for one in [pool.submit(record, seed, asked.folder, kind) for seed in seeds]:
-            trouble = one.result()
-            if trouble:
-                failed += 1
-                print(trouble, file=sys.stderr)
-    aside = 0
-    with ProcessPoolExecutor(asked.jobs, max_tasks_per_child=1) as pool:
-        for again in [pool.submit(confirm, seed, asked.folder, kind) for seed in seeds]:
-            trouble = again.result()
-            if trouble:
-                aside += 1
-                print(trouble)
+    with ThreadPoolExecutor(asked.jobs) as threads:
+
+        def troubles(task: Task) -> Iterator[str]:
+            results = threads.map(lambda seed: apart(task, seed, asked.folder, kind), seeds)
+            return (trouble for trouble in results if trouble)
+
+        failed = aside = 0
+        for trouble in troubles(record):
+            failed += 1
+            print(trouble, file=sys.stderr)
+        for trouble in troubles(confirm):
+            aside += 1
+            print(trouble)
     print(f"{len(seeds) - failed - aside} of {len(seeds)} recorded, and repeated by the kernel")
     return 1 if failed else 0
 

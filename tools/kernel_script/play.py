@@ -475,7 +475,7 @@ def play_apart(path: str, tolerance: float, verbose: bool) -> tuple[str, str, st
         data += piece
     os.close(read)
     os.waitpid(child, 0)
-    verdict, _, said = data.decode().partition("\0")
+    verdict, _, said = (data or b"broken\0its process was killed").decode().partition("\0")
     return path, verdict, said
 
 
