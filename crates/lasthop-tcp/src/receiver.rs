@@ -383,13 +383,14 @@ impl Receiver {
         !self.quick.is_interactive
     }
 
-    /// Handles a data segment with `segment_flags` at an endpoint that supports ECN. `is_first`:
-    /// whether it is the first marked segment since marks were last echoed. Linux acknowledges such
-    /// a segment immediately. It also acknowledges CWR immediately, since the window of the sender
-    /// may permit no other segment.
+    /// Handles a data segment with `segment_flags` at an endpoint that supports ECN. `is_urgent`:
+    /// whether it is the first marked segment since marks were last echoed, or is not ECN-capable
+    /// although an earlier one was, so that it is probably a retransmission. Linux acknowledges such
+    /// a segment immediately (`tcp_data_ecn_check`). It also acknowledges CWR immediately, since the
+    /// window of the sender may permit no other segment.
     #[cold]
-    pub fn on_mark(&mut self, is_first: bool, segment_flags: u8) {
-        if is_first {
+    pub fn on_codepoint(&mut self, is_urgent: bool, segment_flags: u8) {
+        if is_urgent {
             self.quick.left = self.quick.left.max(2);
             self.quick.is_interactive = false;
         }

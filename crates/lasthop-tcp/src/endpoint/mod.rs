@@ -39,7 +39,7 @@ use super::sender::{Outgoing, Sender, SenderCounters};
 use super::timers::Timer;
 use super::usage::Usage;
 use extras::has_extras;
-use lasthop_base::packet::{MAX_SACK_BLOCKS, TcpHeader, flags};
+use lasthop_base::packet::{Ecn as Codepoint, MAX_SACK_BLOCKS, TcpHeader, flags};
 use lasthop_base::units::{Duration, Instant};
 use linux::Burst;
 
@@ -221,12 +221,15 @@ impl<A: Admission> Endpoint<A> {
             if self.receiver.is_ack_waiting() && ecn.ends_run(segment, self.receiver.rcv_nxt) {
                 self.receiver.challenge();
             }
-            let was_echoing = ecn.is_echoing();
+            let (was_echoing, (_, had_seen)) = (ecn.is_echoing(), ecn.state());
             if ecn.on_segment(segment) {
                 self.sender.on_echo_of_mark();
             }
             if self.sender.flight.config.quick_acks > 0 && segment.payload > 0 {
-                self.receiver.on_mark(!was_echoing && ecn.is_echoing(), segment.flags);
+                let is_first = !was_echoing && ecn.is_echoing();
+                let is_new = seq + u64::from(segment.payload) > self.receiver.rcv_nxt;
+                let is_repeated = had_seen && is_new && segment.ecn == Codepoint::NotEct;
+                self.receiver.on_codepoint(is_first || is_repeated, segment.flags);
             }
         }
         if segment.has_timestamps {
