@@ -78,7 +78,11 @@ def test_scenarios_name_regular_files_only(tmp_path: Path, odd: Path, key: str) 
         (["fit", "--rates"], "Is a directory"),
         (["fit", "--delays"], "Is a directory"),
         # These read folders with results or scripts.
-        (["plot"], "no results: expected a folder written by `lasthop run`"),
+        pytest.param(
+            ["plot"],
+            "no results: expected a folder written by `lasthop run`",
+            marks=pytest.mark.slow,
+        ),
         (["tcp-script"], "the folder has no scripts (*.pkt)"),
     ],
 )

@@ -181,13 +181,8 @@ def test_the_air_shows_copies_of_the_link_and_a_host_does_not(tmp_path: Path) ->
     ]
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        pytest.param(path, marks=[pytest.mark.slow] if path.stem != "selective-repeat" else [])
-        for path in sorted((ROOT / "docs/links/scenarios").glob("*.toml"))
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("path", sorted((ROOT / "docs/links/scenarios").glob("*.toml")))
 def test_every_link_protocol_can_be_captured(path: Path, tmp_path: Path) -> None:
     target = tmp_path / "all.pcapng"
     assert lasthop.capture(path, target) > 0

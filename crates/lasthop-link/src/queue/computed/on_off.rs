@@ -41,7 +41,7 @@ pub struct OnOff {
     next: ExactTime,
     /// Packets of the current burst that are not yet sent.
     left: u64,
-    /// Used once per burst, and therefore stored apart.
+    /// Used once per burst only, so it is not stored with the fields that each packet needs.
     periods: Box<Periods>,
 }
 

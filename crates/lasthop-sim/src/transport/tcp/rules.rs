@@ -346,7 +346,7 @@ impl Subject<'_> {
         lacks.then(|| format!("this key with variant {:?}", self.tcp.variant.word()))
     }
 
-    /// Returns a violation for the value of a key of compressed ACKs if there are none.
+    /// Returns a violation for the value of a key of compressed ACKs if no ACK can be compressed.
     fn compressed_elsewhere(&self, value: Option<impl std::fmt::Display>) -> Option<String> {
         let value = value?;
         match self.tcp.profile {
