@@ -1,7 +1,9 @@
 //! Delays of packets: their mean, maximum and percentiles.
 
+mod classes;
+
 use crate::units::{Duration, Instant};
-use hdrhistogram::Histogram;
+use classes::Classes;
 
 /// Smallest difference in ns between percentiles.
 pub const FINEST: u64 = 1_000;
@@ -15,25 +17,22 @@ pub struct Delays {
     sum: u128,
     /// Maximum delay in ns.
     max: u64,
-    histogram: Histogram<u32>,
+    classes: Classes,
 }
 
 impl Default for Delays {
-    /// Percentiles have two significant digits: at most 13 kB up to 1000 s, with three 90 kB.
+    /// Percentiles have two significant digits: at most 13 kB up to 1000 s, with three 90 kB, if every
+    /// class of delays occurs.
     fn default() -> Self {
         Delays::with_digits(2)
     }
 }
 
 impl Delays {
-    /// Creates delays whose percentiles have `digits` significant digits, from 1 to 5, and a resolution of at
+    /// Creates delays whose percentiles have `digits` significant digits, from 1 to 4, and a resolution of at
     /// most 1 us.
     pub fn with_digits(digits: u8) -> Self {
-        let Ok(mut histogram) = Histogram::new_with_bounds(FINEST, 2 * FINEST, digits) else {
-            unreachable!("from 1 us on in up to 5 digits is a range")
-        };
-        histogram.auto(true);
-        Delays { sum: 0, max: 0, histogram }
+        Delays { sum: 0, max: 0, classes: Classes::with_digits(digits) }
     }
 
     /// Creates queueing delays, whose percentiles have three significant digits.
@@ -52,34 +51,30 @@ impl Delays {
     pub fn record_as(&mut self, delay: Duration, class: Duration) {
         self.sum += u128::from(delay.as_nanos());
         self.max = self.max.max(delay.as_nanos());
-        let Ok(()) = self.histogram.record(class.as_nanos()) else {
-            unreachable!("delays up to 1000 s fit the histogram")
-        };
+        self.classes.record(class.as_nanos());
     }
 
     /// Adds the delays of other packets.
     pub fn add(&mut self, other: &Delays) {
         self.sum += other.sum;
         self.max = self.max.max(other.max);
-        let Ok(()) = self.histogram.add(&other.histogram) else {
-            unreachable!("the histogram grows as needed")
-        };
+        self.classes.add(&other.classes);
     }
 
     /// Returns the delays recorded since `earlier`, a copy made at an earlier time. Their maximum is
     /// rounded up to the digits of percentiles, unless it is the maximum of all delays.
     #[must_use]
     pub fn since(&self, earlier: &Delays) -> Delays {
-        let mut histogram = self.histogram.clone();
-        let is_part = histogram.subtract(&earlier.histogram).is_ok();
-        debug_assert!(is_part, "the copy has no other delays");
-        let max = if self.max > earlier.max { self.max } else { histogram.max().min(self.max) };
-        Delays { sum: self.sum.saturating_sub(earlier.sum), max, histogram }
+        let mut classes = self.classes.clone();
+        classes.subtract(&earlier.classes);
+        let rounded = || classes.at(1.0).map_or(0, |max| max.min(self.max));
+        let max = if self.max > earlier.max { self.max } else { rounded() };
+        Delays { sum: self.sum.saturating_sub(earlier.sum), max, classes }
     }
 
     /// Number of packets.
     pub fn count(&self) -> u64 {
-        self.histogram.len()
+        self.classes.total()
     }
 
     /// Sum of the delays in seconds.
@@ -89,12 +84,12 @@ impl Delays {
 
     /// Maximum delay; `None` without packets.
     pub fn max(&self) -> Option<Duration> {
-        (!self.histogram.is_empty()).then_some(Duration::from_nanos(self.max))
+        (self.count() > 0).then_some(Duration::from_nanos(self.max))
     }
 
     /// Mean delay in seconds; NaN without packets.
     pub fn mean(&self) -> f64 {
-        self.sum as f64 / self.histogram.len() as f64 / 1e9
+        self.sum as f64 / self.classes.total() as f64 / 1e9
     }
 
     /// Returns the delay in seconds that the fraction `quantile` of the packets does not exceed; NaN without
@@ -105,8 +100,7 @@ impl Delays {
 
     /// Returns the upper bound of the class of [`Self::quantile`]; `None` without packets.
     pub fn class_at(&self, quantile: f64) -> Option<Duration> {
-        let class = || Duration::from_nanos(self.histogram.value_at_quantile(quantile));
-        (!self.histogram.is_empty()).then(class)
+        self.classes.at(quantile).map(Duration::from_nanos)
     }
 }
 
