@@ -40,7 +40,7 @@ use windows::Marks;
 use crate::scenario::{Aggregates, Scenario};
 use crate::sim::probe::{Probe, Silent};
 use crate::sim::world::{End, World};
-use indexmap::IndexSet;
+use indexmap::{IndexMap, IndexSet};
 use lasthop_base::packet::{Extension, TcpOptions, Watched};
 use lasthop_base::rng::Streams;
 use lasthop_base::schema::metrics::Metric;
@@ -239,30 +239,44 @@ struct Shared {
     columns: Vec<u32>,
 }
 
-/// Names of metrics, each once. An entity has many metrics, so its name is stored once.
+/// Names of metrics, each once. Many entities have the same metrics, and an entity has many.
 #[derive(Debug, Default)]
 struct Names {
-    entities: IndexSet<String>,
-    /// Index of the entity, and the name of its metric.
-    metrics: IndexSet<(u32, &'static str)>,
+    /// Names of metrics without entity.
+    metrics: IndexSet<&'static str>,
+    /// For each entity, its metrics: indices in `metrics` and in the list of all names.
+    entities: IndexMap<String, Vec<(u16, u32)>>,
+    len: u32,
 }
 
 impl Names {
     /// Adds a name unless it is known, and returns its index.
     fn add(&mut self, entity: &str, metric: &'static str) -> u32 {
-        let known = self.entities.get_index_of(entity);
-        let entity = known.unwrap_or_else(|| self.entities.insert_full(entity.to_owned()).0);
-        self.metrics.insert_full((entity as u32, metric)).0 as u32
+        let metric = self.metrics.insert_full(metric).0 as u16;
+        if !self.entities.contains_key(entity) {
+            self.entities.insert(entity.to_owned(), Vec::new());
+        }
+        let known = &mut self.entities[entity];
+        if let Some(&(_, index)) = known.iter().find(|(other, _)| *other == metric) {
+            return index;
+        }
+        known.push((metric, self.len));
+        self.len += 1;
+        self.len - 1
     }
 
     fn len(&self) -> usize {
-        self.metrics.len()
+        self.len as usize
     }
 
     fn all(&self) -> Vec<String> {
-        let name =
-            |&(entity, metric): &(u32, _)| [&*self.entities[entity as usize], metric].join(".");
-        self.metrics.iter().map(name).collect()
+        let mut all = vec![String::new(); self.len()];
+        for (entity, metrics) in &self.entities {
+            for &(metric, index) in metrics {
+                all[index as usize] = [entity, self.metrics[usize::from(metric)]].join(".");
+            }
+        }
+        all
     }
 }
 
@@ -274,6 +288,7 @@ fn schema(points: &[Scenario]) -> Result<(Names, Vec<Shared>), RunError> {
         let plan = Plan::new(scenario);
         let mut columns = Vec::new();
         names(scenario, &plan, &mut |entity, metric| columns.push(metrics.add(entity, metric)))?;
+        columns.shrink_to_fit();
         shared.push(Shared { plan, columns });
     }
     Ok((metrics, shared))

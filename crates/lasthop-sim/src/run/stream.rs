@@ -23,6 +23,9 @@ use std::time::{Duration, Instant};
 /// Maximum number of rows in the outbox.
 const OUTBOX_ROWS: usize = 4096;
 
+/// Number of metrics from which their names are written in another heap.
+const MANY: usize = 1024;
+
 /// Replications of one point to be run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Work {
@@ -128,7 +131,8 @@ impl Stream {
 
     /// Names of the metrics, in the order of a row's values.
     pub fn metrics(&self) -> Vec<String> {
-        self.metrics.all()
+        let all = || self.metrics.all();
+        if self.width() < MANY { all() } else { in_other_heap(all) }
     }
 
     /// Number of metrics, which is the number of values of a row.

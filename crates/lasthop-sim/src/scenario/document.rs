@@ -5,7 +5,7 @@ use super::extends;
 use super::former::{rename_all, rename_key, rename_swept};
 use super::model::{Scenario, ScenarioKeys};
 use super::sweep::{Axis, MAX_POINTS, Setting, Sweep};
-use super::text::{parse_json, parse_toml, toml_value};
+use super::text::{in_other_heap, parse_json, parse_toml, toml_value};
 use super::wlan::Wlan;
 use lasthop_base::schema::error::{Place, ScenarioError, suggestion};
 use lasthop_base::schema::files::Files;
@@ -21,6 +21,9 @@ use std::sync::Arc;
 
 /// Top-level tables whose keys can be swept.
 const SWEEP_TOPS: [&str; 6] = ["link", "radio", "wlan", "flow", "window", "run"];
+
+/// Number of links and flows from which a scenario is read in a separate heap.
+const MANY: usize = 64;
 
 /// A scenario as its author wrote it: a validated tree of values and its origin.
 ///
@@ -193,7 +196,7 @@ impl Document {
         }
         complete(&mut document.value, defaults);
         document.note(&found);
-        document.check()?;
+        document.apart(|| document.check())?;
         Ok(document)
     }
 
@@ -297,6 +300,18 @@ impl Document {
     /// Expands the sweep into its grid, with the last key varying fastest, and checks every point.
     /// A document without a sweep has one point without parameters.
     pub fn points(&self) -> Result<Vec<Point>, ScenarioError> {
+        self.apart(|| self.expand())
+    }
+
+    /// Calls `work`, for a large network in a heap that its replications use later: reading needs more
+    /// memory than the scenario.
+    fn apart<T: Send>(&self, work: impl Fn() -> T + Sync) -> T {
+        let tables = ["link", "flow"].map(|kind| self.value.get(kind).and_then(Value::as_object));
+        let entities: usize = tables.into_iter().flatten().map(Map::len).sum();
+        if entities < MANY { work() } else { in_other_heap(work) }
+    }
+
+    fn expand(&self) -> Read<Vec<Point>> {
         let sweep = self.sweep()?;
         // `sweep` has limited the product.
         let count: usize = sweep.iter().map(|axis| axis.steps.len()).product();
