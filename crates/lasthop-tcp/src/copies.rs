@@ -31,8 +31,6 @@ const SETTLED: Duration = Duration::from_secs(10);
 
 /// Number of entries at which old ones are removed for the first time.
 const FEW: usize = 256;
-/// Initial capacity of the log.
-const FIRST: usize = 32;
 
 /// Number of the last entries that are searched linearly.
 const NEAR: usize = 8;
@@ -169,9 +167,19 @@ impl Copies {
             return 1;
         }
         let from = self.place((seq + 1).saturating_sub(self.longest));
-        let near = self.log[from..].iter().take_while(|copy| copy.first < end);
-        let before = near.filter(|copy| copy.end() > seq).map(|copy| copy.ordinal).max();
-        before.unwrap_or(0).saturating_add(1)
+        let mut to = self.place(end);
+        let mut before = 0;
+        while to > from {
+            let copy = &self.log[to - 1];
+            if copy.end() > seq {
+                // Earlier copies from the same first byte have smaller ordinals.
+                before = copy.ordinal.max(before);
+                to = self.place(copy.first);
+            } else {
+                to -= 1;
+            }
+        }
+        before.saturating_add(1)
     }
 
     #[inline]
@@ -189,9 +197,6 @@ impl Copies {
             self.findings.add(&mut copy);
         }
         let place = self.place(first + 1);
-        if self.log.capacity() == 0 {
-            self.log.reserve_exact(FIRST);
-        }
         if place == self.log.len() {
             self.log.push(copy);
         } else {
@@ -277,5 +282,33 @@ impl Copies {
             self.findings.settle(copy, &has);
         }
         self.findings.list.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod properties {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// The ordinal of a copy is one more than the maximum of all earlier copies that have one of its bytes.
+        #[test]
+        fn ordinals_count_the_copies_of_a_byte(
+            sent in prop::collection::vec((0..40_u64, 0..6_u64), 1..400)
+        ) {
+            let mut copies = Copies::default();
+            for (index, (first, length)) in sent.into_iter().enumerate() {
+                let now = Instant::from_nanos(index as u64);
+                let end = first + length.max(1);
+                let earlier = copies.log.iter().filter(|copy| copy.first < end && copy.end() > first);
+                let expected = earlier.map(|copy| copy.ordinal).max().unwrap_or(0).saturating_add(1);
+                prop_assert_eq!(copies.next_ordinal(first, end), expected);
+                if length == 0 {
+                    copies.on_timeout(now, first, |_| false);
+                } else {
+                    prop_assert_eq!(copies.on_sent(now, (first, end), true, |_| false), expected);
+                }
+            }
+        }
     }
 }

@@ -5,7 +5,8 @@
 //! per flow, hop or station, relative to the first row of the kind: the cost of building and of running, the
 //! frames that the links send, and the cost of running per frame. A chain that loses or delays more than one
 //! link sends more frames per hop.
-//! `-- NAME ...` runs only the cases whose names contain one of these; `-- --once NAME COUNT` runs one
+//! `-- NAME ... COUNT ...` runs only the cases whose names contain one of these, with these numbers of
+//! elements instead of the usual ones; `-- --once NAME COUNT` runs one
 //! replication of one case, to count its instructions, and prints the number of frames sent and the maximum
 //! resident size of the process in kilobytes (Linux; otherwise 0).
 
@@ -259,7 +260,11 @@ fn main() {
         println!("{} {}", replicate(&read(&case)), most_memory());
         return;
     }
-    let wanted: Vec<_> = arguments.iter().filter(|part| !part.starts_with('-')).collect();
+    let given: Vec<usize> = arguments.iter().filter_map(|part| part.parse().ok()).collect();
+    let wanted: Vec<_> = arguments
+        .iter()
+        .filter(|part| !part.starts_with('-') && part.parse::<usize>().is_err())
+        .collect();
     println!(
         "{:<28} {:>6} {:>10} {:>10} {:>10} {:>8} {:>8} {:>8} {:>8}",
         "", "count", "read ms", "build ms", "run ms", "build", "run", "frames", "a frame"
@@ -270,7 +275,8 @@ fn main() {
             continue;
         }
         let mut first = None;
-        for case in counts.map(case) {
+        let counts = if given.is_empty() { &counts[..] } else { &given };
+        for case in counts.iter().map(|&count| case(count)) {
             let scenario = read(&case);
             let reading = least(processor_time, || drop(read(&case)));
             let building = least(processor_time, || drop(metric_names(&scenario)));
