@@ -268,6 +268,22 @@ impl Field for Mean {
     }
 }
 
+/// A value that is stored apart, because it is large and rare.
+impl<T: Field> Field for Box<T> {
+    const SHAPE: Shape = T::SHAPE;
+    const OPTIONAL: bool = T::OPTIONAL;
+    const HAS_LIMITS: bool = T::HAS_LIMITS;
+    fn read(node: &Node<'_>, limits: Limits) -> Read<Self> {
+        T::read(node, limits).map(Box::new)
+    }
+    fn write(&self) -> Value {
+        T::write(self)
+    }
+    fn absent(node: &Node<'_>) -> Option<Self> {
+        T::absent(node).map(Box::new)
+    }
+}
+
 impl<T: Field> Field for Option<T> {
     const SHAPE: Shape = T::SHAPE;
     const OPTIONAL: bool = true;

@@ -19,9 +19,9 @@ table! {
     /// Two simultaneous error processes: a frame is lost if either loses it.
     pub struct ProductKeys as "product" {
         /// First error process. It loses the same frames as it would alone.
-        first: Factor;
+        first: Box<Factor>;
         /// Second error process.
-        second: Factor;
+        second: Box<Factor>;
         /// Time before which no frame is lost.
         after: Duration = "0 s";
         /// Time after which no frame is lost; default: no such time.
