@@ -28,7 +28,7 @@
 
 use crate::channel::{Airtime, Channel, ErrorProcess};
 use crate::link::{Driven, Frame, FrameKind, LinkEvent, Port, Writer};
-use crate::queue::{Queue, Transmitter};
+use crate::queue::{Limit, Queue, Transmitter};
 use lasthop_base::packet::Payload;
 use lasthop_base::units::Instant;
 
@@ -316,6 +316,32 @@ impl<P: Payload, E: Driven<P, Control = FrameKind>> Interface<E, P> {
     #[inline]
     pub fn free_at(&self) -> Instant {
         self.outlet.transmitter.free_at().instant()
+    }
+
+    /// Enqueues a copy of `packet` behind `count` packets that are no longer in the queue; returns
+    /// `false` if it is dropped. Call only if [`Self::counts_packets`] returns `true`.
+    pub fn enqueue_copy_behind(&mut self, packet: &P, count: u64) -> bool
+    where
+        P: Clone,
+    {
+        let Ok(is_there) = self.outlet.queue.enqueue_behind(packet.clone(), count) else {
+            unreachable!("the queue is a drop-tail queue that counts packets")
+        };
+        is_there
+    }
+
+    /// Returns `true` if the queue is a drop-tail queue with a limit in packets whose delays are
+    /// not measured.
+    pub fn counts_packets(&self) -> bool {
+        self.outlet.queue.is_drop_tail()
+            && matches!(self.outlet.queue.drop_tail_limit(), Some(Limit::Packets(_)))
+    }
+
+    /// Returns the endpoint, the queue and the transmitter.
+    #[inline(always)]
+    pub fn parts(&mut self) -> (&mut E, &mut Queue<P>, &mut Transmitter) {
+        let Interface { endpoint, outlet: Outlet { queue, transmitter } } = self;
+        (endpoint, queue, transmitter)
     }
 
     /// Sends `packet` by an idle transmitter, as [`Driven::takes_next`] has permitted. Returns the

@@ -72,7 +72,9 @@ pub use protocol::{Air, Site};
 pub use raw::Raw;
 pub use rlc::{AtLimit, LARGEST_RLC_WINDOW, RLC_PAYLOAD, Rlc, RlcParameters};
 pub use rlp::{HORIZON, MOST_RETRANSMISSIONS, Release, Rlp, RlpParameters};
-pub use selective_repeat::{Renack, SelectiveRepeat, SelectiveRepeatParameters, TimerMode};
+pub use selective_repeat::{
+    InOrder, Renack, SelectiveRepeat, SelectiveRepeatParameters, TimerMode,
+};
 pub use services::{CLASSES, MAX_SERVICES, ServiceParameters, Services, ServicesParameters};
 pub use stack::{CarriesFrames, LayerEvent, Stack, packet_within, stack};
 pub use stop_and_wait::{StopAndWait, StopAndWaitParameters};

@@ -122,6 +122,12 @@ impl<T: Default> Ring<T> {
         (!self.is_empty()).then(|| &self.slots[self.slot(self.head)])
     }
 
+    /// The second item.
+    #[inline]
+    pub fn second(&self) -> Option<&T> {
+        (self.len() > 1).then(|| &self.slots[self.slot(self.head.wrapping_add(1))])
+    }
+
     /// The first item, mutable.
     #[inline]
     pub fn front_mut(&mut self) -> Option<&mut T> {
@@ -183,6 +189,7 @@ mod tests {
                 }
             }
             assert_eq!((ring.len(), ring.front()), (model.len(), model.front()));
+            assert_eq!(ring.second(), model.get(1));
         }
         assert!(ring.iter().eq(model.iter()));
         // Remove the last item that is divisible by 5, until no such item is left.

@@ -1,5 +1,6 @@
-//! The combined calls of a driver (`Driven`) are equivalent to the single calls of `Endpoint`: the
-//! frames, deliveries, timeouts and counters of both are equal after each step.
+//! The combined calls of a driver (`Driven`), and those of an endpoint whose frames are in order
+//! (`InOrder`), are equivalent to the single calls of `Endpoint`: the frames, deliveries, timeouts
+//! and counters of both are equal after each step.
 
 use crate::common::*;
 use lasthop_base::units::{Duration, Instant, Rate};
@@ -25,6 +26,30 @@ impl Pair {
         Pair { ends: protocol.ends(), is_combined, written, in_transit }
     }
 
+    /// Enqueues `packet` at `side`, if the endpoint wants it, and sends the next frame, if any.
+    fn send_packet(&mut self, now: Instant, side: usize, packet: Token) -> Option<Frame<Token>> {
+        let end = &mut self.ends[side];
+        let wants_packet = end.wants_packet();
+        if self.is_combined
+            && wants_packet
+            && let LinkEndpoint::SelectiveRepeat(end) = end
+            && end.can_be_in_order()
+            && end.is_in_order()
+        {
+            let mut order = end.in_order();
+            assert!(order.is_open(), "the endpoint wants a packet");
+            order.send(now, &packet, &mut self.written[side]);
+            let position = order.position();
+            end.continue_from(position);
+            self.in_transit[side].push_back(self.written[side]);
+            return Some(self.written[side]);
+        }
+        if wants_packet {
+            end.enqueue(now, packet);
+        }
+        self.send(now, side)
+    }
+
     /// Sends the next frame of `side`, if any.
     fn send(&mut self, now: Instant, side: usize) -> Option<Frame<Token>> {
         let end = &mut self.ends[side];
@@ -43,6 +68,18 @@ impl Pair {
         if !self.is_combined {
             end.receive(now, frame);
             return from_fn(|| end.poll_deliver()).collect();
+        }
+        if let LinkEndpoint::SelectiveRepeat(end) = end
+            && end.can_be_in_order()
+            && end.is_in_order()
+        {
+            let mut order = end.in_order();
+            if order.is_next(&frame) {
+                order.receive(&frame);
+                let position = order.position();
+                end.continue_from(position);
+                return frame.payload.into_iter().collect();
+            }
         }
         let takes_next = end.takes_next(&frame);
         let sent = frame.payload;
@@ -121,12 +158,8 @@ proptest! {
                     }
                     match kind {
                         0..3 => {
-                            let end = &mut pair.ends[side];
-                            if end.wants_packet() {
-                                let bytes = 1 + (number * 37 % 120) as u32;
-                                end.enqueue(now, Token { number, bytes });
-                            }
-                            (pair.send(now, side), Vec::new())
+                            let bytes = 1 + (number * 37 % 120) as u32;
+                            (pair.send_packet(now, side, Token { number, bytes }), Vec::new())
                         }
                         3..5 => (pair.send(now, side), Vec::new()),
                         5..8 => (None, pair.receive(now, side)),

@@ -69,7 +69,20 @@ impl ComputedEvents {
     /// Returns `true` if the event at `due` may be computed now.
     #[inline(always)]
     pub fn permits(&self, due: Due) -> bool {
-        due.at() <= self.horizon && due > self.last.due && self.last.ticket < u64::MAX / 2
+        self.is_known(due.at()) && self.follows(due)
+    }
+
+    /// Returns `true` if the run certainly includes the events at `at`.
+    #[inline(always)]
+    pub fn is_known(&self, at: Instant) -> bool {
+        at <= self.horizon
+    }
+
+    /// Returns `true` if the event at `due` is later than all computed events. Those that it causes
+    /// are then later, too.
+    #[inline(always)]
+    pub fn follows(&self, due: Due) -> bool {
+        due > self.last.due && self.last.ticket < u64::MAX / 2
     }
 
     /// Returns the number before the first ticket of an event that is computed now; `issued` is the

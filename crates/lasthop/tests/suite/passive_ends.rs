@@ -1,5 +1,5 @@
-//! A passive end of a link with a protocol is computed ahead of the clock, unless an observer is
-//! attached. In whole runs of random scenarios, every metric is identical to that of the observed
+//! A passive end of a link with a protocol is computed ahead of the clock, and so are exchanges in
+//! order between both ends, unless an observer is attached. In whole runs of random scenarios, every metric is identical to that of the observed
 //! run, in which each event is handled at its time, bit for bit.
 
 use crate::scenarios::{metrics, scenario};
@@ -8,11 +8,15 @@ use proptest::prelude::*;
 use std::fmt::Write;
 use std::sync::atomic::AtomicBool;
 
-fn protocol() -> impl Strategy<Value = String> {
-    let selective = (
+/// Selective repeat with these acknowledgments and timers.
+fn selective_repeat(
+    acks: &'static [&'static str],
+    timers: &'static [&'static str],
+) -> impl Strategy<Value = String> {
+    (
         prop::sample::select(vec![1, 2, 3, 8, 20, 128, 300]),
-        prop::sample::select(vec!["piggybacked", "stand-alone"]),
-        prop::sample::select(vec!["per-frame", "base-only"]),
+        prop::sample::select(acks.to_vec()),
+        prop::sample::select(timers.to_vec()),
         prop::sample::select(vec![
             "once-per-gap",
             "every-gap",
@@ -26,7 +30,11 @@ fn protocol() -> impl Strategy<Value = String> {
                 "kind = \"selective-repeat\", window = {window}, acks = \"{acks}\", \
                  timer = \"{timer}\", renack = \"{renack}\", timeout = \"{timeout}\""
             )
-        });
+        })
+}
+
+fn protocol() -> impl Strategy<Value = String> {
+    let selective = selective_repeat(&["piggybacked", "stand-alone"], &["per-frame", "base-only"]);
     let timeout = || prop::sample::select(vec!["auto", "auto", "150 ms", "400 ms", "2 s"]);
     let go_back_n = (prop::sample::select(vec![1, 2, 3, 8, 20, 128]), timeout(), any::<bool>())
         .prop_map(|(window, timeout, reject)| {
@@ -63,8 +71,20 @@ fn protocol() -> impl Strategy<Value = String> {
     ]
 }
 
-/// A wired and a wireless link. Packet times are often whole milliseconds, so that ties occur.
+/// A wired and a wireless link.
 pub fn links() -> impl Strategy<Value = String> {
+    links_with(
+        protocol(),
+        &["1 packets", "2 packets", "3 packets", "8 packets", "50 packets", "2 kB"],
+    )
+}
+
+/// Like [`links`], with these protocols and queues. Packet times are often whole milliseconds, so
+/// that ties occur.
+fn links_with(
+    protocol: impl Strategy<Value = String>,
+    queues: &'static [&'static str],
+) -> impl Strategy<Value = String> {
     let rates = [
         "\"64 kbps\"",
         "\"100 kbps\"",
@@ -85,12 +105,11 @@ pub fn links() -> impl Strategy<Value = String> {
         "kind = \"on-off\", up = \"2 s\", down = \"300 ms\"",
         "kind = \"gilbert-elliott\", mean_loss = 0.05, mean_burst = 3",
     ];
-    let queues = ["1 packets", "2 packets", "3 packets", "8 packets", "50 packets", "2 kB"];
     (
         prop::sample::select(vec!["2 Mbps", "200 kbps", "10 Mbps", "9999991 bps"]),
         prop::sample::select(rates.to_vec()),
         prop::sample::select(delays.to_vec()),
-        protocol(),
+        protocol,
         prop::sample::select(queues.to_vec()),
         prop::sample::select(errors.to_vec()),
         prop::sample::select(vec!["", "run = { duration = \"17 s\" }"]),
@@ -118,13 +137,22 @@ pub fn links() -> impl Strategy<Value = String> {
 }
 
 pub fn flows() -> impl Strategy<Value = String> {
+    flows_from(&["server", "server", "ap"], 1..100, &["", "", "", "stop = \"8 s\"\n"])
+}
+
+/// Flows from these hosts, with sizes in kB, that stop at one of these times.
+fn flows_from(
+    hosts: &'static [&'static str],
+    sizes: std::ops::Range<u32>,
+    stops: &'static [&'static str],
+) -> impl Strategy<Value = String> {
     let flow = (
-        prop::sample::select(vec!["server", "server", "ap"]),
-        1u32..100,
+        prop::sample::select(hosts.to_vec()),
+        sizes,
         0u32..3,
         // Acceptors of profile `ns-2` answer every segment, others delay some answers.
         prop::sample::select(vec!["ns-2", "ns-2", "ns-2", "rfc", "linux"]),
-        prop::sample::select(vec!["", "", "", "stop = \"8 s\"\n"]),
+        prop::sample::select(stops.to_vec()),
     );
     prop::collection::vec(flow, 1..4).prop_map(|flows| {
         let mut text = String::new();
@@ -149,12 +177,41 @@ proptest! {
         flows in flows(),
         seed in 0u64..1000,
     ) {
-        let scenario = scenario(&format!("name = \"passive end\"\n{links}{flows}"));
-        let computed = metrics(&scenario, 1, seed).remove(0);
-        let each = run::trace(&scenario, seed, 0, &AtomicBool::new(false)).expect("a trace");
-        for (name, each) in each.metrics {
-            let computed = computed[&name];
-            prop_assert_eq!(computed.to_bits(), each.to_bits(), "{}: {} and {}\n{}{}", name, computed, each, links, flows);
-        }
+        check(&links, &flows, seed)?;
     }
+
+    /// The packets of long transfers wait in small and large queues, and their answers continue on
+    /// a link that no others enter.
+    #[test]
+    fn an_exchange_in_order_is_computed_as_if_each_event_were_handled_at_its_time(
+        links in links_with(
+            selective_repeat(&["piggybacked"], &["per-frame"]),
+            &["2 packets", "3 packets", "5 packets", "8 packets", "12 packets", "50 packets"],
+        ),
+        flows in flows_from(&["server"], 20..200, &[""]),
+        seed in 0u64..1000,
+    ) {
+        check(&links, &flows, seed)?;
+    }
+}
+
+/// Compares all metrics of a run with those of an observed run.
+fn check(links: &str, flows: &str, seed: u64) -> Result<(), TestCaseError> {
+    let scenario = scenario(&format!("name = \"passive end\"\n{links}{flows}"));
+    let computed = metrics(&scenario, 1, seed).remove(0);
+    let each = run::trace(&scenario, seed, 0, &AtomicBool::new(false)).expect("a trace");
+    for (name, each) in each.metrics {
+        let computed = computed[&name];
+        prop_assert_eq!(
+            computed.to_bits(),
+            each.to_bits(),
+            "{}: {} and {}\n{}{}",
+            name,
+            computed,
+            each,
+            links,
+            flows
+        );
+    }
+    Ok(())
 }

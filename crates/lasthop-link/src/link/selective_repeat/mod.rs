@@ -38,8 +38,11 @@
 //! NACKs for several frames.
 
 mod driven;
+mod in_order;
 mod receiver;
 mod sender;
+
+pub use in_order::{InOrder, Position};
 
 use super::protocol::{ProtocolKeys, Site};
 use super::timing::LinkTiming;

@@ -75,6 +75,12 @@ impl<P> Receiver<P> {
         sequence as usize & (self.nacked.len() - 1)
     }
 
+    /// Continues after the frames before `expected`, all of which have been delivered.
+    #[inline(always)]
+    pub fn go_to(&mut self, expected: u64, ack_pending: bool) {
+        (self.expected, self.seen, self.ack_pending) = (expected, expected, ack_pending);
+    }
+
     /// Returns `true` if a NACK is to be sent.
     #[inline(always)]
     pub fn has_nacks(&self) -> bool {

@@ -14,10 +14,10 @@ use lasthop_base::units::{Duration, Instant};
 
 /// State of an outstanding frame.
 #[derive(Clone, Debug)]
-struct Outstanding<P> {
-    packet: Option<P>,
+pub(super) struct Outstanding<P> {
+    pub packet: Option<P>,
     /// Start of the last transmission.
-    sent: Instant,
+    pub sent: Instant,
 }
 
 /// Sending half of one end. A frame is stored in the slot of its sequence number modulo the number
@@ -74,6 +74,25 @@ impl<P> Sender<P> {
     /// Returns the oldest number not acknowledged and the number of the next new frame.
     pub fn window_edges(&self) -> (u64, u64) {
         (self.base, self.next)
+    }
+
+    /// Returns `true` if no packet waits, no frame was retransmitted that is not acknowledged, and
+    /// no delivery reports are kept.
+    #[inline(always)]
+    pub fn is_in_order(&self) -> bool {
+        !self.has_copies() && !self.is_reordered() && !self.has_new() && !self.fates.are_kept()
+    }
+
+    /// Returns the slots of the outstanding frames.
+    #[inline(always)]
+    pub fn frames(&mut self) -> &mut [Outstanding<P>] {
+        &mut self.frames
+    }
+
+    /// Sets the window, and the expiry time of its first timer.
+    #[inline(always)]
+    pub fn go_to(&mut self, base: u64, next: u64, timeout_at: Instant) {
+        (self.base, self.next, self.filled, self.timeout_at) = (base, next, next, timeout_at);
     }
 
     pub fn fates(&mut self) -> &mut Fates<P> {

@@ -61,6 +61,7 @@ impl<X: Extension> Builder<X> {
         } else {
             self.find_feeders(&hops);
             self.find_passive_ends(&hops);
+            self.find_closed_lines(&hops);
         }
         // Machines that every packet reschedules precede the timers.
         let mut machines = Machines(Vec::new());

@@ -31,9 +31,8 @@ enum Users {
 }
 
 impl<X: Extension> Builder<X> {
-    /// Finds the chained directions: all packets that enter them have crossed one computed
-    /// direction.
-    pub(super) fn find_chains(&mut self) {
+    /// Returns the source of the packets of each direction.
+    fn sources(&self) -> Vec<Feeder> {
         let mut feeders = vec![Feeder::Nothing; self.directions.len()];
         for (feeder, direction) in feeders.iter_mut().zip(&self.directions) {
             if direction.fifo().is_some_and(|fifo| fifo.queue.has_background()) {
@@ -49,7 +48,14 @@ impl<X: Extension> Builder<X> {
                 from = Feeder::Direction(direction);
             }
         }
-        let is_chained: Vec<bool> = feeders
+        feeders
+    }
+
+    /// Finds the chained directions: all packets that enter them have crossed one computed
+    /// direction.
+    pub(super) fn find_chains(&mut self) {
+        let is_chained: Vec<bool> = self
+            .sources()
             .into_iter()
             .zip(&self.directions)
             .map(|(feeder, direction)| {
@@ -207,6 +213,36 @@ impl<X: Extension> Builder<X> {
         }
         for (line, end) in self.lines.iter_mut().zip(passive) {
             line.set_passive(end);
+        }
+    }
+
+    /// Finds the lines that close while packets wait at the end opposite to their passive end. All
+    /// packets that this end delivers enter a computed direction that no others enter.
+    pub(super) fn find_closed_lines(&mut self, hops: &[Hop]) {
+        let sources = self.sources();
+        let continues = |hop: &Hop| {
+            let Some(next) = hops.get(hop.place as usize + 1) else { return false };
+            hop.then == Then::Forward
+                && hop.far_agent.is_none()
+                && next.entry == Entry::Hop
+                && sources[next.direction.index()] == Feeder::Direction(hop.direction)
+        };
+        let mut onward = vec![Feeder::Nothing; self.directions.len()];
+        for hop in hops {
+            let next = match continues(hop) {
+                true => Feeder::Direction(hops[hop.place as usize + 1].direction),
+                false => Feeder::Others,
+            };
+            let known = &mut onward[hop.direction.index()];
+            *known = if [Feeder::Nothing, next].contains(known) { next } else { Feeder::Others };
+        }
+        for line in &mut self.lines {
+            if let Some(end) = line.passive()
+                && let Feeder::Direction(next) = onward[line.direction(end).index()]
+                && line.can_close(end)
+            {
+                line.close_before(next);
+            }
         }
     }
 

@@ -16,6 +16,7 @@
 //! endpoints' timers are then used.
 
 mod air;
+mod exchange;
 mod passive;
 mod transmission;
 mod turns;
@@ -60,6 +61,10 @@ pub(in crate::sim) struct LineEnd<X: Extension> {
     pub feeder: Option<DirectionId>,
     /// Whether packets wait in the queue, so that the feeder holds back its arrivals.
     holds_back: bool,
+    /// Times at which packets left the queue, computed ahead of the clock, if the line is closed
+    /// while packets wait. Arrivals that the feeder has held back find these packets in the queue
+    /// until then.
+    left_ahead: Option<Box<Ring<Due>>>,
     /// Names of the stacked layers, the uppermost first; empty if the link has a single protocol.
     pub layers: Vec<String>,
     /// See [`Driven::needs_no_poll_while_busy`].
@@ -114,6 +119,7 @@ impl<X: Extension> LineEnd<X> {
             ring: Ring::with_capacity(4),
             feeder: None,
             holds_back: false,
+            left_ahead: None,
             layers: Vec::new(),
             needs_no_poll_while_busy,
             is_plain: count == 0,
@@ -377,6 +383,9 @@ pub(in crate::sim) struct Line<X: Extension> {
     pub station: Option<Station>,
     /// The end whose state depends only on the frames that it receives, if any.
     passive: Option<Side>,
+    /// The direction that all packets delivered by the other end enter, if the line is closed while
+    /// packets wait at that end.
+    onward: Option<DirectionId>,
     pub machine: MachineId,
 }
 
@@ -432,6 +441,7 @@ impl<X: Extension> Line<X> {
             served: [false; 2],
             station: None,
             passive: None,
+            onward: None,
             machine: MachineId::default(),
         }
     }

@@ -50,6 +50,11 @@ impl<X: Extension> Line<X> {
         self.passive = end;
     }
 
+    /// Returns the passive end, if any.
+    pub fn passive(&self) -> Option<Side> {
+        self.passive
+    }
+
     /// Returns `true` if `end` is passive.
     #[inline(always)]
     pub(super) fn is_passive(&self, end: Side) -> bool {
@@ -98,7 +103,7 @@ impl<X: Extension> LineEnd<X> {
 
     /// Like [`Self::send_ahead`], without a packet.
     #[cold]
-    fn respond(
+    pub(super) fn respond(
         &mut self,
         at: Instant,
         direction: DirectionId,
@@ -131,10 +136,24 @@ fn serve_at(known: &mut Due, at: Instant, ticket: &mut u64) {
 }
 
 impl<P: Probe, X: Extension> World<P, X> {
+    /// Computes events of a line with a passive end ahead of the clock, as far as they are known,
+    /// and schedules the line.
+    #[inline(always)]
+    pub(super) fn compute_ahead(&mut self, id: LineId) {
+        let line = &mut self.lines[id.index()];
+        if !line.is_closed() {
+            self.compute_passive_end(id);
+        } else if line.is_in_order() {
+            self.compute_exchange(id);
+        } else {
+            line.schedule(&mut self.deadlines);
+        }
+    }
+
     /// Handles the frames in transit to a passive end, as far as they can be computed, and schedules
     /// the line.
     #[inline(never)]
-    pub(super) fn compute_passive_end(&mut self, id: LineId) {
+    fn compute_passive_end(&mut self, id: LineId) {
         let line = &mut self.lines[id.index()];
         let Some(side) = line.passive else { return };
         let direction = line.direction(side);

@@ -30,9 +30,32 @@ impl<X: Extension> LineEnd<X> {
             && first.due < event
         {
             first.item.hop += 1;
-            self.interface.enqueue_copy(first.due.at(), &first.item);
+            match self.packets_ahead(first.due) {
+                0 => self.interface.enqueue_copy(first.due.at(), &first.item),
+                count => self.interface.enqueue_copy_behind(&first.item, count),
+            };
             ring.drop_front();
         }
+        if let Some(left) = &mut self.left_ahead {
+            left.clear();
+        }
+    }
+
+    /// Number of packets before an arrival at `due` that have left the queue later. It includes the
+    /// frame in transmission, unless the number is 0.
+    fn packets_ahead(&mut self, due: Due) -> u64 {
+        let Some(left) = &mut self.left_ahead else { return 0 };
+        while left.front().is_some_and(|first| *first < due) {
+            left.drop_front();
+        }
+        let Some(first) = left.front() else { return 0 };
+        // The next packet leaves when the frame in transmission ends.
+        let on_air = if first.at() > due.at() {
+            self.interface.transmitter().on_air_frames(due.at())
+        } else {
+            0
+        };
+        left.len() as u64 + on_air
     }
 
     /// Like [`Self::absorb`], but leaves the packets with the feeder if the queue has room for all
@@ -44,7 +67,14 @@ impl<X: Extension> LineEnd<X> {
         }
         let feeder = self.feeder.expect("an end that holds back packets has a feeder");
         let fifo = directions[feeder.index()].fifo_mut().expect("a feeder is computed");
-        if self.interface.has_certain_room(fifo.ring.len()) {
+        let mut count = fifo.ring.len();
+        if let Some(left) = &self.left_ahead {
+            count += left.len();
+        }
+        if self.interface.has_certain_room(count) {
+            if let Some(left) = &mut self.left_ahead {
+                left.clear();
+            }
             return Held::of(&mut fifo.ring, event);
         }
         self.absorb_from(&mut fifo.ring, event);
@@ -367,7 +397,7 @@ impl<P: Probe, X: Extension> World<P, X> {
             }
         }
         if !P::ACTIVE && line.is_passive(side) && !line.end(side.other()).ring.is_empty() {
-            return self.compute_passive_end(id);
+            return self.compute_ahead(id);
         }
         line.schedule_if_stale(&mut self.deadlines);
         if P::ACTIVE {
@@ -441,8 +471,11 @@ impl<P: Probe, X: Extension> World<P, X> {
         let sleeps = end.needs_no_poll_while_busy;
         line.serve_at(side, next, &mut self.deadlines);
         line.served[side as usize] = sleeps;
-        if !P::ACTIVE && line.is_passive(side.other()) && line.end(side).ring.len() == 1 {
-            return self.compute_passive_end(id);
+        if !P::ACTIVE
+            && line.is_passive(side.other())
+            && (line.end(side).ring.len() == 1 || line.is_closed())
+        {
+            return self.compute_ahead(id);
         }
         line.schedule(&mut self.deadlines);
         if line.is_watched {
