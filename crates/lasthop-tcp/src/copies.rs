@@ -31,6 +31,8 @@ const SETTLED: Duration = Duration::from_secs(10);
 
 /// Number of entries at which old ones are removed for the first time.
 const FEW: usize = 256;
+/// Initial capacity of the log.
+const FIRST: usize = 32;
 
 /// Number of the last entries that are searched linearly.
 const NEAR: usize = 8;
@@ -197,6 +199,9 @@ impl Copies {
             self.findings.add(&mut copy);
         }
         let place = self.place(first + 1);
+        if self.log.capacity() == 0 {
+            self.log.reserve_exact(FIRST);
+        }
         if place == self.log.len() {
             self.log.push(copy);
         } else {
