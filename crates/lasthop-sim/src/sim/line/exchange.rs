@@ -16,13 +16,14 @@
 //! timer expires, two events coincide, or the run may end. Tickets are reserved for each event as in
 //! [`ahead`](crate::sim::ahead).
 //!
-//! Packets leave the queue ahead of the clock. The times of these services are kept (`left_ahead`),
+//! Packets are taken from the queue ahead of the clock. The times of these services are kept (`left_ahead`),
 //! because packets that arrive earlier find them in the queue.
 //!
 //! Only selective repeat with piggybacked acknowledgments and a timer per frame is computed in this
 //! way.
 
 use super::air::Air;
+use super::passive::serve_at;
 use super::{Cause, Crossing, Line, LineEnd};
 use crate::sim::ahead::ComputedEvents;
 use crate::sim::deadlines::{Deadlines, Due};
@@ -122,10 +123,7 @@ impl<'a, X: Extension> Station<'a, X> {
     /// Sets the time of the next service. `ticket` is the latest ticket.
     #[inline(always)]
     fn serve_at(&mut self, at: Instant, ticket: &mut u64) {
-        if self.service.at() != at {
-            *ticket += 1;
-            self.service = Due::new(at, *ticket);
-        }
+        serve_at(&mut self.service, at, ticket);
     }
 
     /// Removes the first frame of the ring.

@@ -61,8 +61,8 @@ pub(in crate::sim) struct LineEnd<X: Extension> {
     pub feeder: Option<DirectionId>,
     /// Whether packets wait in the queue, so that the feeder holds back its arrivals.
     holds_back: bool,
-    /// Times at which packets left the queue, computed ahead of the clock, if the line is closed
-    /// while packets wait. Arrivals that the feeder has held back find these packets in the queue
+    /// Times at which packets are taken from the queue, computed ahead of the clock, if the line is
+    /// closed while packets wait. Arrivals that the feeder has held back find these packets in the queue
     /// until then.
     left_ahead: Option<Box<Ring<Due>>>,
     /// Names of the stacked layers, the uppermost first; empty if the link has a single protocol.

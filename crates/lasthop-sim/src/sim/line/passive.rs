@@ -125,10 +125,10 @@ impl<X: Extension> LineEnd<X> {
     }
 }
 
-/// Sets the time at which the passive end is serviced next, as [`Line::serve_at`] does. `ticket` is
-/// the latest ticket.
+/// Sets the time at which an end is serviced next, as [`Line::serve_at`] does. `ticket` is the
+/// latest ticket.
 #[inline(always)]
-fn serve_at(known: &mut Due, at: Instant, ticket: &mut u64) {
+pub(super) fn serve_at(known: &mut Due, at: Instant, ticket: &mut u64) {
     if known.at() != at {
         *ticket += 1;
         *known = Due::new(at, *ticket);

@@ -41,15 +41,15 @@ impl<X: Extension> LineEnd<X> {
         }
     }
 
-    /// Number of packets before an arrival at `due` that have left the queue later. It includes the
-    /// frame in transmission, unless the number is 0.
+    /// Number of packets before an arrival at `due` that are taken from the queue after it. It
+    /// includes the frame in transmission, unless the number is 0.
     fn packets_ahead(&mut self, due: Due) -> u64 {
         let Some(left) = &mut self.left_ahead else { return 0 };
         while left.front().is_some_and(|first| *first < due) {
             left.drop_front();
         }
         let Some(first) = left.front() else { return 0 };
-        // The next packet leaves when the frame in transmission ends.
+        // The next packet is taken at the end of the frame in transmission.
         let on_air = if first.at() > due.at() {
             self.interface.transmitter().on_air_frames(due.at())
         } else {
