@@ -223,21 +223,23 @@ impl<P: Payload, E: Driven<P, Control = FrameKind>> Interface<E, P> {
         !transmitter.is_busy(now) && queue.can_bypass_queue(now, bytes, transmitter)
     }
 
-    /// Polls the endpoint for its next frame, regardless of the component that transmits it. The
-    /// endpoint may take packets from the queue; `on_dequeue` is called with the queue after each
-    /// of them.
+    /// Writes the next frame of the endpoint to `frame`, which still holds an earlier one, regardless
+    /// of the component that transmits it. The endpoint may take packets from the queue; `on_dequeue`
+    /// is called with the queue after each of them. Returns `false` if no frame is ready.
     #[inline(always)]
-    pub fn next_frame(
+    pub fn write_frame(
         &mut self,
         now: Instant,
         on_dequeue: impl FnOnce(&Queue<P>),
-    ) -> Option<Frame<P>> {
+        frame: &mut Frame<P>,
+    ) -> bool {
         let Interface { endpoint, outlet } = self;
-        endpoint.poll_frame(now, || {
+        let packet = || {
             let packet = outlet.queue.dequeue(now);
             on_dequeue(&outlet.queue);
             packet
-        })
+        };
+        endpoint.write_frame(now, packet, frame)
     }
 
     /// The next frame to send. `None` if no frame is ready or one is in transmission.
@@ -246,7 +248,10 @@ impl<P: Payload, E: Driven<P, Control = FrameKind>> Interface<E, P> {
         if self.outlet.transmitter.is_busy(now) {
             return None;
         }
-        let frame = self.next_frame(now, |_| {})?;
+        let mut frame = Frame::default();
+        if !self.write_frame(now, |_| {}, &mut frame) {
+            return None;
+        }
         let airtime = self.outlet.transmitter.send_now(now, frame.bytes);
         Some(Transmission { frame, airtime })
     }

@@ -69,19 +69,20 @@ pub trait Driven<P: Payload>: Abilities<P> {
     }
 
     /// Services an idle transmitter in one dispatch instead of three: enqueues `packet` if the
-    /// endpoint wants one, and polls.
+    /// endpoint wants one, and calls [`Self::write_next`].
     #[inline]
-    fn poll_frame(
+    fn write_frame(
         &mut self,
         now: Instant,
         packet: impl FnOnce() -> Option<P>,
-    ) -> Option<Frame<P, Self::Control>> {
+        frame: &mut Frame<P>,
+    ) -> bool {
         if self.wants_packet()
             && let Some(packet) = packet()
         {
             self.enqueue(now, packet);
         }
-        self.poll_transmit(now)
+        self.write_next(now, frame)
     }
 
     /// Returns the time at which the driver must next service the endpoint. The transmitter becomes

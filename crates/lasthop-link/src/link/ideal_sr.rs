@@ -219,13 +219,7 @@ impl<P> IdealSr<P> {
 
     /// Returns the position in `packets` of the packet with this segment.
     fn place(&self, sequence: u64) -> usize {
-        // Usually the oldest packet.
-        match self.packets.get(1) {
-            Some(second) if sequence >= second.first => {
-                self.packets.partition_point(|packet| packet.first <= sequence) - 1
-            }
-            _ => 0,
-        }
+        self.packets.partition_point(|packet| packet.first <= sequence) - 1
     }
 
     /// Discards the packet of a segment whose last permitted transmission has failed.
@@ -235,7 +229,7 @@ impl<P> IdealSr<P> {
         packet.is_given_up = true;
         let numbers = packet.first..packet.first + u64::from(packet.segments);
         if self.next < numbers.end {
-            // Only the newest packet can have unsent segments.
+            // It is the newest packet.
             self.next = numbers.end;
             self.transmissions.resize((self.next - self.base) as usize, 0);
         }
@@ -354,27 +348,43 @@ impl<P: Payload + Clone> IdealSr<P> {
         self.take_held();
     }
 
-    /// Returns the frame of a segment to transmit.
+    /// Writes the frame of a segment of the packet at `place`.
     #[inline]
-    fn transmit(&mut self, sequence: u64) -> Option<Frame<P>> {
-        let Outgoing { packet, first, segments, .. } = &self.packets[self.place(sequence)];
+    fn write_segment(&mut self, sequence: u64, place: usize, frame: &mut Frame<P>) {
+        let Outgoing { packet, first, segments, .. } = &self.packets[place];
         let index = (sequence - first) as u32;
         let from = index * self.payload;
         let bytes = self.payload.min(packet.wire_bytes() - from);
         let is_last = index + 1 == *segments;
-        let payload = Some(packet.slice(from, bytes));
+        frame.payload = Some(packet.slice(from, bytes));
         let sent = &mut self.transmissions[(sequence - self.base) as usize];
         *sent += 1;
         if *sent >= self.limit {
             *sent |= LAST;
         }
-        Some(Frame {
-            kind: FrameKind::Segment { sequence, is_last, poll: false },
-            ack: None,
-            payload,
-            bytes: self.header + bytes,
-            service: 0,
-        })
+        frame.kind = FrameKind::Segment { sequence, is_last, poll: false };
+        frame.ack = None;
+        frame.bytes = self.header + bytes;
+        frame.service = 0;
+    }
+
+    /// Processes a frame received without errors.
+    #[inline]
+    fn take_in(&mut self, frame: &mut Frame<P>) {
+        match frame.kind {
+            FrameKind::Segment { sequence, is_last, .. } => {
+                if let Some(piece) = frame.payload.take() {
+                    self.take(sequence, piece, is_last);
+                }
+            }
+            FrameKind::Nack { sequence } => self.fail(sequence),
+            FrameKind::Ack => {
+                self.acked = self.acked.max(frame.ack.unwrap_or(0));
+                self.finish();
+            }
+            FrameKind::Skip { next } => self.pass_over(next),
+            _ => {}
+        }
     }
 }
 
@@ -423,24 +433,8 @@ impl<P: Payload + Clone> Endpoint<P> for IdealSr<P> {
 
     #[inline]
     fn poll_transmit(&mut self, now: Instant) -> Option<Frame<P>> {
-        if self.has_free_frame() {
-            return self.poll_free(now);
-        }
-        if let Some(sequence) = self.failed.pop_front() {
-            self.counters.retransmissions += 1;
-            self.events.push_back(LinkEvent::Retransmitted { sequence });
-            let packet = &self.packets[self.place(sequence)];
-            self.fates.retry(packet.first, &packet.packet);
-            return self.transmit(sequence);
-        }
-        if self.next == self.end {
-            return None;
-        }
-        let sequence = self.next;
-        self.next += 1;
-        self.transmissions.push_back(0);
-        self.counters.data_frames += 1;
-        self.transmit(sequence)
+        let mut frame = Frame::default();
+        self.write_next(now, &mut frame).then_some(frame)
     }
 
     #[inline]
@@ -449,19 +443,8 @@ impl<P: Payload + Clone> Endpoint<P> for IdealSr<P> {
     }
 
     #[inline]
-    fn receive(&mut self, _now: Instant, frame: Frame<P>) {
-        match (frame.kind, frame.payload) {
-            (FrameKind::Segment { sequence, is_last, .. }, Some(piece)) => {
-                self.take(sequence, piece, is_last);
-            }
-            (FrameKind::Nack { sequence }, _) => self.fail(sequence),
-            (FrameKind::Ack, _) => {
-                self.acked = self.acked.max(frame.ack.unwrap_or(0));
-                self.finish();
-            }
-            (FrameKind::Skip { next }, _) => self.pass_over(next),
-            _ => {}
-        }
+    fn receive(&mut self, _now: Instant, mut frame: Frame<P>) {
+        self.take_in(&mut frame);
     }
 
     #[inline]
@@ -520,7 +503,40 @@ impl<P: Payload + Clone> Abilities<P> for IdealSr<P> {
     }
 }
 
-impl<P: Payload + Clone> Driven<P> for IdealSr<P> {}
+impl<P: Payload + Clone> Driven<P> for IdealSr<P> {
+    #[inline]
+    fn write_next(&mut self, now: Instant, frame: &mut Frame<P>) -> bool {
+        if self.has_free_frame() {
+            return self.poll_free(now).map(|free| *frame = free).is_some();
+        }
+        if let Some(sequence) = self.failed.pop_front() {
+            self.counters.retransmissions += 1;
+            self.events.push_back(LinkEvent::Retransmitted { sequence });
+            let place = self.place(sequence);
+            let packet = &self.packets[place];
+            self.fates.retry(packet.first, &packet.packet);
+            self.write_segment(sequence, place, frame);
+            return true;
+        }
+        if self.next == self.end {
+            return false;
+        }
+        let sequence = self.next;
+        self.next += 1;
+        self.transmissions.push_back(0);
+        self.counters.data_frames += 1;
+        // Only the newest packet can have unsent segments.
+        self.write_segment(sequence, self.packets.len() - 1, frame);
+        true
+    }
+
+    #[inline]
+    fn accept(&mut self, _now: Instant, frame: &mut Frame<P>) -> bool {
+        self.take_in(frame);
+        frame.payload = self.up.pop_front();
+        !self.up.is_empty()
+    }
+}
 
 impl<P> IdealSr<P> {
     #[inline]

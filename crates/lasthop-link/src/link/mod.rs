@@ -281,8 +281,13 @@ impl<P: CarriesFrames> Abilities<P> for LinkEndpoint<P> {
 /// Inlined like the methods of [`Endpoint`].
 impl<P: CarriesFrames> Driven<P> for LinkEndpoint<P> {
     #[inline]
-    fn poll_frame(&mut self, now: Instant, packet: impl FnOnce() -> Option<P>) -> Option<Frame<P>> {
-        dispatch!(self, endpoint => endpoint.poll_frame(now, packet).map(Frame::on_air))
+    fn write_frame(
+        &mut self,
+        now: Instant,
+        packet: impl FnOnce() -> Option<P>,
+        frame: &mut Frame<P>,
+    ) -> bool {
+        dispatch!(self, endpoint => endpoint.write_frame(now, packet, frame))
     }
 
     #[inline]

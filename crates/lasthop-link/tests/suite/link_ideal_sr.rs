@@ -4,7 +4,7 @@
 use crate::common::*;
 use lasthop_base::units::{Bytes, Duration, Instant, Rate};
 use lasthop_link::link::{
-    Abilities, Driven, Endpoint, FrameKind, IdealFeedback, IdealSr, IdealSrParameters,
+    Abilities, Driven, Endpoint, Frame, FrameKind, IdealFeedback, IdealSr, IdealSrParameters,
     LinkEndpoint, LinkError, LinkEvent,
 };
 use proptest::prelude::*;
@@ -134,7 +134,10 @@ impl Pair {
     /// Sends the next segment and returns its number.
     fn send(&mut self, is_damaged: bool) -> Option<u64> {
         let next = || self.waiting.next().map(|number| Token { number, bytes: 100 });
-        let frame = self.sender.poll_frame(Instant::ZERO, next)?;
+        let mut frame = Frame::default();
+        if !self.sender.write_frame(Instant::ZERO, next, &mut frame) {
+            return None;
+        }
         let FrameKind::Segment { sequence, .. } = frame.kind else { panic!("{frame:?}") };
         match is_damaged {
             true => self.receiver.receive_damaged(Instant::ZERO, frame),

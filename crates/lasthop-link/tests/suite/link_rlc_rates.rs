@@ -104,7 +104,10 @@ fn many_pdus_in_a_frame_are_sent_again_once_in_two_frames() {
                         token
                     })
                 };
-                let Some(frame) = ends[side].poll_frame(now, offer) else { break };
+                let mut frame = Frame::default();
+                if !ends[side].write_frame(now, offer, &mut frame) {
+                    break;
+                }
                 if let FrameKind::Segment { sequence, .. } = frame.kind {
                     starts.entry(sequence).or_default().push(round);
                     index += 1;

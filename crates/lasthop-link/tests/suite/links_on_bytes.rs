@@ -479,7 +479,10 @@ proptest! {
             }
             while end.poll_deliver().is_some() {}
             for _ in 0..4 {
-                let Some(frame) = end.poll_frame(now, || Some(vec![7; 30])) else { break };
+                let mut frame = Frame::default();
+                if !end.write_frame(now, || Some(vec![7; 30]), &mut frame) {
+                    break;
+                }
                 let mut form = Vec::new();
                 prop_assert_eq!(end.encode(&frame, &mut form), Ok(()));
             }

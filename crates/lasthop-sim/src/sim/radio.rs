@@ -33,9 +33,8 @@
 //! downlink, priorities, adaptive modulation.
 
 use super::deadlines::{Due, MachineId};
-use super::direction::InFlight;
 use super::ids::{LineId, RadioId, Side};
-use super::line::Crossing;
+use super::line::{Crossing, Outcome};
 use super::probe::{Event, Probe};
 use super::probe_events::record_dropped;
 use super::world::World;
@@ -245,31 +244,38 @@ impl<P: Probe, X: Extension> World<P, X> {
         if first.is_none_or(|first| first.due.at() > now) {
             return;
         }
-        if P::ACTIVE {
-            // Packets are reported immediately, but forwarded after all link frames were received,
-            // as without observation.
-            let mut up = Vec::new();
-            while let Some(mut arrived) = self.lines[line.index()].end_mut(side).take_arrived(now) {
-                self.receive_frame(line, side, &mut arrived);
-                while let Some(packet) = self.poll_deliver(line, far) {
-                    self.record_line_delivery(line, far, &packet);
-                    up.push(packet);
-                }
-            }
-            self.hand_up_damaged();
-            up.iter_mut().for_each(|packet| self.forward(packet));
-        } else {
-            // As above, without polling for deliveries after each link frame.
+        // Packets are forwarded after all link frames have been received.
+        let mut up = std::mem::take(&mut self.up);
+        loop {
             let [near, far_end] = self.lines[line.index()].both(side);
-            while let Some(arrived) = near.ring.front().filter(|first| first.due.at() <= now) {
-                far_end.receive(now, &arrived.item, &mut self.damaged);
-                near.ring.drop_front();
-            }
-            if near.ring.is_empty() {
+            let Some(arrived) = near.ring.front_mut() else {
                 near.ring.clear();
+                break;
+            };
+            if arrived.due.at() > now {
+                break;
             }
-            self.hand_up(line, far);
+            if P::ACTIVE {
+                arrived.item.frame.number_packet();
+            }
+            let has_more = far_end.accept(now, &mut arrived.item, &mut self.damaged);
+            let first = up.len();
+            // By reference: most frames deliver nothing, and a copy would wait for earlier stores.
+            if let Some(packet) = &arrived.item.frame.payload {
+                up.push(*packet);
+            }
+            if has_more {
+                up.extend(std::iter::from_fn(|| far_end.interface.poll_deliver()));
+            }
+            near.ring.drop_front();
+            if P::ACTIVE {
+                self.record_link_events(line, far);
+                up[first..].iter().for_each(|packet| self.record_line_delivery(line, far, packet));
+            }
         }
+        self.hand_up_damaged();
+        up.drain(..).for_each(|mut packet| self.forward(&mut packet));
+        self.up = up;
         self.exchange_free_if_any(line, side);
         self.settle_station(line, far);
     }
@@ -314,7 +320,13 @@ impl<P: Probe, X: Extension> World<P, X> {
             let event = Event::frame_sent(direction, &free.frame, self.now, false, self.now);
             self.probe.record(self.now, event);
         }
-        self.take_in(line, side, &mut free);
+        let far = self.lines[line.index()].end_mut(side.other());
+        let has_more = far.accept(self.now, &mut free, &mut self.damaged);
+        if P::ACTIVE {
+            self.record_link_events(line, side.other());
+        }
+        self.hand_up_damaged();
+        self.forward_all(line, side.other(), &mut free.frame.payload, has_more);
     }
 
     /// Updates the timer of an endpoint, and reports or discards its events.
@@ -412,11 +424,12 @@ impl<P: Probe, X: Extension> World<P, X> {
                     record_dropped(&mut self.probe, direction, now, queue);
                 }
             };
-            let Some(sent) = sender.poll_slot(now, [start, end], horizon, on_dequeue) else {
+            let Some(outcome) = sender.poll_slot(now, [start, end], horizon, on_dequeue) else {
                 return false;
             };
-            if sent.is_free() {
-                self.hand_over(line, way, Crossing { frame: sent.frame, is_damaged: false });
+            if outcome == Outcome::Free {
+                let free = sender.ring.next_slot().item;
+                self.hand_over(line, way, free);
                 self.exchange_free(line, way);
                 continue;
             }
@@ -425,15 +438,19 @@ impl<P: Probe, X: Extension> World<P, X> {
             let radio = &mut self.radios[id.index()];
             let RadioParameters { frame, ref mut propagation, .. } = radio.parameters;
             let at = propagation.arrival(now + frame);
-            if sender.arrives(&sent) {
-                let item = Crossing { frame: sent.frame, is_damaged: sent.is_lost };
-                sender.ring.push(InFlight { due: Due::new(at, 0), item });
+            let slot = sender.ring.next_slot();
+            slot.due = Due::new(at, 0);
+            if P::ACTIVE {
+                let Crossing { frame, is_damaged } = &slot.item;
+                let event = Event::frame_sent(direction, frame, start, *is_damaged, at);
+                self.probe.record(end, event);
+            }
+            if outcome == Outcome::Arrives {
+                sender.ring.push_next();
                 radio.awaited[way as usize].insert(station);
             }
             if P::ACTIVE {
                 let packets = sender.length(now);
-                let event = Event::frame_sent(direction, &sent.frame, start, sent.is_lost, at);
-                self.probe.record(end, event);
                 self.probe.record(now, Event::QueueServed { direction, packets });
             }
             return true;

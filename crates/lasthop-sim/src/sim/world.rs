@@ -161,6 +161,8 @@ pub struct World<P: Probe, X: Extension = TcpOptions> {
     /// Packets that the current line or medium has received with errors and that may be
     /// delivered nevertheless.
     pub(super) damaged: VecDeque<Descriptor<X>>,
+    /// Buffer for the packets that a station of a radio, or its base, delivers at the end of a frame.
+    pub(super) up: Vec<Descriptor<X>>,
     /// Background traffic and channels have been replayed at least until this time. They are
     /// replayed again after `replay_slice`, even if no packet needs their state: see
     /// `sim/horizon.rs`.

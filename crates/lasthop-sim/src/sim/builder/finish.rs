@@ -111,6 +111,7 @@ impl<X: Extension> Builder<X> {
             attention: Instant::ZERO,
             wake: Instant::ZERO,
             damaged: VecDeque::new(),
+            up: Vec::new(),
             horizon_due: Instant::NEVER,
             until_look: look_interval,
             look_interval,

@@ -46,6 +46,16 @@ pub(in crate::sim) struct Crossing<X: Extension> {
     pub is_damaged: bool,
 }
 
+/// Outcome of a frame that is sent in a slot of a radio.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::sim) enum Outcome {
+    /// A frame of zero length takes no slot and is not lost.
+    Free,
+    Lost,
+    /// The other end processes the frame: it is intact, or the endpoint processes damaged frames.
+    Arrives,
+}
+
 /// One end of a driven link: its interface, and the channel over which its frames are sent.
 #[derive(Clone, Debug)]
 pub(in crate::sim) struct LineEnd<X: Extension> {
@@ -71,20 +81,6 @@ pub(in crate::sim) struct LineEnd<X: Extension> {
     needs_no_poll_while_busy: bool,
     /// Whether the end has a single queue and its own transmitter: neither services nor a radio.
     is_plain: bool,
-}
-
-/// A frame that was sent in a slot of a radio.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::sim) struct Sent<X: Extension> {
-    pub frame: Frame<Descriptor<X>>,
-    pub is_lost: bool,
-}
-
-impl<X: Extension> Sent<X> {
-    /// Returns `true` for a frame of zero length, which takes no slot and cannot be lost.
-    pub fn is_free(&self) -> bool {
-        self.frame.bytes == 0
-    }
 }
 
 impl<X: Extension> LineEnd<X> {
@@ -256,7 +252,8 @@ impl<X: Extension> LineEnd<X> {
 
     /// Sends the next frame in a slot of a radio, from `start` to `end`. The slot is long enough
     /// for any frame. `on_dequeue` is called with the queue if a packet is taken from it. The slot
-    /// is recorded if it ends after `horizon`. Returns `None` if there is no frame.
+    /// is recorded if it ends after `horizon`. Writes the frame to the next slot of the ring, without
+    /// adding it. Returns `None` if there is no frame.
     #[inline]
     pub fn poll_slot(
         &mut self,
@@ -264,12 +261,18 @@ impl<X: Extension> LineEnd<X> {
         [start, end]: [Instant; 2],
         horizon: Instant,
         on_dequeue: impl FnOnce(&Queue<Descriptor<X>>),
-    ) -> Option<Sent<X>> {
-        let mut frame = self.interface.next_frame(now, on_dequeue)?;
-        if frame.bytes == 0 {
-            return Some(Sent { frame, is_lost: false });
+    ) -> Option<Outcome> {
+        let slot = self.ring.next_slot();
+        let frame = &mut slot.item.frame;
+        if !self.interface.write_frame(now, on_dequeue, frame) {
+            return None;
         }
-        let is_lost = self.air.expose_units(start, end, &mut frame);
+        slot.item.is_damaged = false;
+        if frame.bytes == 0 {
+            return Some(Outcome::Free);
+        }
+        let is_lost = self.air.expose_units(start, end, frame);
+        slot.item.is_damaged = is_lost;
         if end > horizon
             && let Some(slots) = &mut self.air.slots
         {
@@ -280,14 +283,8 @@ impl<X: Extension> LineEnd<X> {
                 self.air.readable_ahead.push(start);
             }
         }
-        Some(Sent { frame, is_lost })
-    }
-
-    /// Returns `true` if the other end processes the frame: it is intact, or the endpoint processes
-    /// damaged frames.
-    #[inline]
-    pub fn arrives(&self, sent: &Sent<X>) -> bool {
-        !sent.is_lost || self.air.is_damage_processed()
+        let arrives = !is_lost || self.air.is_damage_processed();
+        Some(if arrives { Outcome::Arrives } else { Outcome::Lost })
     }
 
     /// Returns `true` if the endpoint would send a frame in the next slot.
@@ -297,28 +294,25 @@ impl<X: Extension> LineEnd<X> {
         endpoint.has_frame() || self.interface.queued() > 0 && endpoint.wants_packet()
     }
 
-    /// Removes and returns the first frame that has arrived at the other end by `now`.
-    pub fn take_arrived(&mut self, now: Instant) -> Option<Crossing<X>> {
-        self.ring.front().filter(|first| first.due.at() <= now)?;
-        self.ring.pop().map(|arrived| arrived.item)
-    }
-
-    /// Receives a frame from the other end. Packets with errors that may be delivered nevertheless
-    /// are added to `damaged`.
+    /// Receives a frame from the other end. Like [`Driven::accept`], replaces its payload by the
+    /// first deliverable packet, if any, and returns `true` if more packets may be deliverable.
+    /// Packets with errors that may be delivered nevertheless are added to `damaged`.
     #[inline]
-    pub fn receive(
+    pub fn accept(
         &mut self,
         now: Instant,
-        arrived: &Crossing<X>,
+        arrived: &mut Crossing<X>,
         damaged: &mut VecDeque<Descriptor<X>>,
-    ) {
+    ) -> bool {
         if arrived.is_damaged {
-            return damaged.extend(self.receive_damaged(now, arrived.frame));
+            damaged.extend(self.receive_damaged(now, arrived.frame));
+            arrived.frame.payload = self.interface.poll_deliver();
+            return true;
         }
-        self.interface.receive(now, arrived.frame);
+        self.interface.endpoint.accept(now, &mut arrived.frame)
     }
 
-    /// Like [`Self::receive`], for a damaged frame. Returns the packet if it may be delivered with
+    /// Receives a damaged frame from the other end. Returns the packet if it may be delivered with
     /// errors.
     #[cold]
     fn receive_damaged(

@@ -2,7 +2,7 @@
 //! the ends.
 
 use super::transmission::Transmission;
-use super::{Cause, Crossing, Line, LineEnd};
+use super::{Cause, Line, LineEnd};
 use crate::sim::deadlines::{Deadlines, Due};
 use crate::sim::direction::{Direction, InFlight, Medium};
 use crate::sim::ids::{DirectionId, LineId, Side};
@@ -171,17 +171,30 @@ impl<P: Probe, X: Extension> World<P, X> {
         if P::ACTIVE {
             self.record_link_events(id, side.other());
         }
-        while let Some(packet) = &mut up {
+        self.forward_all(id, side.other(), &mut up, has_more);
+        self.serve_after_arrival(id, side.other());
+    }
+
+    /// Forwards `up`, if any, and if `has_more` all further packets that the endpoint of `side`
+    /// delivers to the upper layer.
+    #[inline(always)]
+    pub(in crate::sim) fn forward_all(
+        &mut self,
+        id: LineId,
+        side: Side,
+        up: &mut Option<Descriptor<X>>,
+        has_more: bool,
+    ) {
+        while let Some(packet) = up {
             if P::ACTIVE {
-                self.record_line_delivery(id, side.other(), packet);
+                self.record_line_delivery(id, side, packet);
             }
             self.forward(packet);
             if !has_more {
                 break;
             }
-            up = self.poll_deliver(id, side.other());
+            *up = self.poll_deliver(id, side);
         }
-        self.serve_after_arrival(id, side.other());
     }
 
     /// Like [`Self::on_frame`], for a damaged frame that the other end processes.
@@ -246,41 +259,12 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// Receives a frame from `side` at the other end, and forwards the packets that it releases.
-    #[inline]
-    pub(in crate::sim) fn take_in(&mut self, id: LineId, side: Side, arrived: &mut Crossing<X>) {
-        self.receive_frame(id, side, arrived);
-        self.hand_up(id, side.other());
-    }
-
-    /// Like [`Self::take_in`], but does not forward packets yet.
-    #[inline]
-    pub(in crate::sim) fn receive_frame(
-        &mut self,
-        id: LineId,
-        side: Side,
-        arrived: &mut Crossing<X>,
-    ) {
-        let line = &mut self.lines[id.index()];
-        if P::ACTIVE {
-            arrived.frame.number_packet();
-        }
-        line.end_mut(side.other()).receive(self.now, arrived, &mut self.damaged);
-        if P::ACTIVE {
-            self.record_link_events(id, side.other());
-        }
-    }
-
     /// Forwards the packets that the endpoint of `side` delivers to the upper layer.
     #[inline]
     pub(in crate::sim) fn hand_up(&mut self, id: LineId, side: Side) {
         self.hand_up_damaged();
-        while let Some(mut packet) = self.poll_deliver(id, side) {
-            if P::ACTIVE {
-                self.record_line_delivery(id, side, &packet);
-            }
-            self.forward(&mut packet);
-        }
+        let mut up = self.poll_deliver(id, side);
+        self.forward_all(id, side, &mut up, true);
     }
 
     /// Returns the next packet that the endpoint of `side` delivers to the upper layer.
