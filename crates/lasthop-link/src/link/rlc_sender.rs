@@ -240,19 +240,19 @@ impl<P: Clone> Sender<P> {
             let from = first + 64 * half;
             let in_range =
                 low_bits(end.saturating_sub(from)) & !low_bits(self.base.saturating_sub(from));
-            let mut arrived = !word & in_range;
+            let open = in_range & !self.acknowledged.look(from);
+            let mut arrived = !word & open;
             while arrived != 0 {
                 let number = from + u64::from(arrived.trailing_zeros());
                 arrived &= arrived - 1;
-                if self.acknowledged.insert(number) {
-                    self.queued.remove(number);
-                }
+                self.acknowledged.insert(number);
+                self.queued.remove(number);
             }
-            let mut left = word & in_range;
+            let mut left = word & open;
             while left != 0 {
                 let number = from + u64::from(left.trailing_zeros());
                 left &= left - 1;
-                if self.acknowledged.contains(number) || self.sdu_of(number).is_abandoned {
+                if self.sdu_of(number).is_abandoned {
                     continue;
                 }
                 let age = now.saturating_since(self.pdus[number].sent);
