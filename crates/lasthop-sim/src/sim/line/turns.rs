@@ -163,7 +163,11 @@ impl<P: Probe, X: Extension> World<P, X> {
             arrived.item.frame.number_packet();
         }
         let has_more = far.interface.endpoint.accept(now, &mut arrived.item.frame);
-        let mut up = arrived.item.frame.payload;
+        // By reference: a copy of a payload that was just removed would wait for that store.
+        let mut up = None;
+        if let Some(packet) = &arrived.item.frame.payload {
+            up = Some(*packet);
+        }
         let next = near.ring.next_front().map_or(Due::NEVER, |next| next.due);
         line.deadlines_by_cause[Cause::Arrival(side).place()] = next;
         line.is_stale = true;
