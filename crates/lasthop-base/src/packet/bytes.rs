@@ -71,6 +71,14 @@ impl Payload for Vec<u8> {
         Some(packet)
     }
 
+    fn decode_frame(content: &mut Option<Self>, units: &CodedUnits, new: u64, held: u16) {
+        let mut gathered = None;
+        if let Some(arrived) = content.take() {
+            Self::gather_units(&mut gathered, arrived, units, new);
+        }
+        *content = gathered.and_then(|gathered| gathered.decode_units(units, held));
+    }
+
     fn is_l4s(&self) -> bool {
         match self.as_slice() {
             [version, traffic, ..] if *version >> 4 == 4 => Ecn::from_bits(*traffic).is_l4s(),

@@ -66,6 +66,14 @@ pub trait Payload {
         Some(self)
     }
 
+    /// Like [`Self::gather_units`] of a frame that alone has enough units, followed by
+    /// [`Self::decode_units`]: replaces the content of the frame by the packet.
+    fn decode_frame(_content: &mut Option<Self>, _units: &CodedUnits, _new: u64, _held: u16)
+    where
+        Self: Sized,
+    {
+    }
+
     /// Marks the packet as congestion experienced (CE of RFC 3168). Returns `false` if its
     /// transport does not support ECN; the caller must then drop the packet.
     fn mark_congestion(&mut self) -> bool {

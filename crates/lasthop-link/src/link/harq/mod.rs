@@ -425,15 +425,18 @@ impl<P> Harq<P> {
 }
 
 impl<P: Payload + Clone> Harq<P> {
-    /// Processes a received frame. Takes its packet.
+    /// Processes a received frame. Takes its packet, unless it is the first one to deliver.
     #[inline]
     fn take_in(&mut self, frame: &mut Frame<P>) {
-        match frame.kind {
-            FrameKind::Block { sequence, units, intact, behind } => {
-                if let Some(arrived) = frame.payload.take() {
-                    self.receiver.on_block(sequence, units, intact, behind, arrived);
-                }
+        if let FrameKind::Block { sequence, units, intact, behind } = frame.kind {
+            if frame.payload.is_some() {
+                let content = &mut frame.payload;
+                self.receiver.on_block(sequence, units, intact, behind, content);
             }
+            return;
+        }
+        frame.payload = None;
+        match frame.kind {
             FrameKind::Skip { next } => self.receiver.on_skip(next),
             FrameKind::Feedback { sequence, first, received, needed } => {
                 self.sender.on_expected(frame.ack);
@@ -470,6 +473,9 @@ impl<P: Payload + Clone> Endpoint<P> for Harq<P> {
 
     fn receive(&mut self, _now: Instant, mut frame: Frame<P>) {
         self.take_in(&mut frame);
+        if let Some(packet) = frame.payload {
+            self.receiver.deliver_first(packet);
+        }
     }
 
     #[inline]
@@ -535,7 +541,9 @@ impl<P: Payload + Clone> Driven<P> for Harq<P> {
     #[inline]
     fn accept(&mut self, _now: Instant, frame: &mut Frame<P>) -> bool {
         self.take_in(frame);
-        frame.payload = self.receiver.poll_deliver();
+        if frame.payload.is_none() && self.receiver.has_up() {
+            frame.payload = self.receiver.poll_deliver();
+        }
         self.receiver.has_up()
     }
 }

@@ -87,6 +87,11 @@ impl<P> Receiver<P> {
         self.up.pop_front()
     }
 
+    /// Adds a packet that is delivered before all waiting ones.
+    pub fn deliver_first(&mut self, packet: P) {
+        self.up.push_front(packet);
+    }
+
     /// Returns `true` if a packet waits for delivery.
     #[inline]
     pub fn has_up(&self) -> bool {
@@ -148,7 +153,8 @@ impl<P> Receiver<P> {
 
 impl<P: Payload> Receiver<P> {
     /// Processes a frame of whose units at least one was received: those in the mask `intact`.
-    /// Packets more than `behind` before `sequence` are no longer expected.
+    /// Packets more than `behind` before `sequence` are no longer expected. Replaces `content` by
+    /// the first packet to deliver, if it is the packet of this frame.
     #[inline]
     pub fn on_block(
         &mut self,
@@ -156,7 +162,7 @@ impl<P: Payload> Receiver<P> {
         units: CodedUnits,
         intact: u64,
         behind: u16,
-        arrived: P,
+        content: &mut Option<P>,
     ) {
         let edge = sequence.saturating_sub(u64::from(behind));
         if edge > self.expected {
@@ -165,11 +171,12 @@ impl<P: Payload> Receiver<P> {
         if sequence >= self.expected + self.window {
             // A correct sender does not exceed the window.
             self.counters.discarded += 1;
+            *content = None;
             return;
         }
         let intact = intact & units.all();
         self.held.reach(self.expected, sequence);
-        let needed = self.gather(sequence, units, intact, arrived);
+        let needed = self.gather(sequence, units, intact, content);
         let (first, received) = (units.first, intact.count_ones() as u8);
         let answer = FrameKind::Feedback { sequence, first, received, needed };
         if let Some(deferred) = self.deferred.take() {
@@ -183,30 +190,47 @@ impl<P: Payload> Receiver<P> {
         }
     }
 
-    /// Stores the received units and decodes the packet if possible. Returns the number of units
-    /// still needed.
+    /// Stores the received units in `content`, and decodes the packet if possible. Returns the number
+    /// of units still needed.
     #[inline]
-    fn gather(&mut self, sequence: u64, units: CodedUnits, intact: u64, arrived: P) -> u8 {
+    fn gather(
+        &mut self,
+        sequence: u64,
+        units: CodedUnits,
+        intact: u64,
+        content: &mut Option<P>,
+    ) -> u8 {
         let expected = self.expected;
         let held = &mut self.held[sequence];
         if sequence < expected || held.is_decoded {
             self.counters.duplicates += 1;
+            *content = None;
             return 0;
         }
         let new = held.units.insert_run(units.first, intact);
-        P::gather_units(&mut held.packet, arrived, &units, new);
         let count = held.units.len();
-        if let missing @ 1.. = u16::from(units.data).saturating_sub(count) {
-            return missing as u8;
+        let missing = u16::from(units.data).saturating_sub(count);
+        if missing == 0 && held.packet.is_none() {
+            P::decode_frame(content, &units, new, count);
+        } else {
+            if let Some(arrived) = content.take() {
+                P::gather_units(&mut held.packet, arrived, &units, new);
+            }
+            if missing > 0 {
+                return missing as u8;
+            }
+            let packet = held.packet.take();
+            *content = packet.and_then(|packet| packet.decode_units(&units, count));
         }
-        held.packet = held.packet.take().and_then(|packet| packet.decode_units(&units, count));
         held.is_decoded = true;
         if !held.units.has_all_below(units.data) {
             self.counters.recovered += 1;
             self.events.push_back(LinkEvent::Recovered { sequence });
         }
-        if !self.is_in_order {
-            self.up.extend(held.packet.take());
+        if self.is_in_order && sequence != expected {
+            held.packet = content.take();
+        } else if !self.up.is_empty() {
+            self.up.extend(content.take());
         }
         if sequence == expected {
             self.deliver();
