@@ -4,7 +4,9 @@
 
 use crate::common::*;
 use lasthop_base::units::{Duration, Instant, Rate};
-use lasthop_link::link::{Driven, Endpoint, Frame, LinkEndpoint, Release, RlpParameters};
+use lasthop_link::link::{
+    Driven, Endpoint, Frame, FrameKind, LinkEndpoint, Release, RlpParameters,
+};
 use proptest::prelude::*;
 use std::collections::VecDeque;
 use std::iter::from_fn;
@@ -35,6 +37,7 @@ impl Pair {
             && let LinkEndpoint::SelectiveRepeat(end) = end
             && end.can_be_in_order()
             && end.is_in_order()
+            && end.next_timeout() > now
         {
             let mut order = end.in_order();
             assert!(order.is_open(), "the endpoint wants a packet");
@@ -53,6 +56,21 @@ impl Pair {
     /// Sends the next frame of `side`, if any.
     fn send(&mut self, now: Instant, side: usize) -> Option<Frame<Token>> {
         let end = &mut self.ends[side];
+        if self.is_combined
+            && let LinkEndpoint::SelectiveRepeat(end) = end
+            && end.can_be_in_order()
+            && end.is_in_order()
+            && end.next_timeout() > now
+        {
+            let mut order = end.in_order();
+            if order.is_ack_first() {
+                order.send_ack(&mut self.written[side]);
+                let position = order.position();
+                end.continue_from(position);
+                self.in_transit[side].push_back(self.written[side]);
+                return Some(self.written[side]);
+            }
+        }
         let frame = match self.is_combined {
             true => write(end, now, &mut self.written[side]),
             false => end.poll_transmit(now),
@@ -72,10 +90,14 @@ impl Pair {
         if let LinkEndpoint::SelectiveRepeat(end) = end
             && end.can_be_in_order()
             && end.is_in_order()
+            && end.next_timeout() > now
         {
             let mut order = end.in_order();
-            if order.is_next(&frame) {
-                order.receive(&frame);
+            if order.is_next(&frame) || frame.kind == FrameKind::Ack {
+                match frame.kind {
+                    FrameKind::Ack => order.receive_ack(&frame),
+                    _ => order.receive(&frame),
+                }
                 let position = order.position();
                 end.continue_from(position);
                 return frame.payload.into_iter().collect();

@@ -185,7 +185,7 @@ proptest! {
     #[test]
     fn an_exchange_in_order_is_computed_as_if_each_event_were_handled_at_its_time(
         links in links_with(
-            selective_repeat(&["piggybacked"], &["per-frame"]),
+            selective_repeat(&["piggybacked", "stand-alone"], &["per-frame"]),
             &["2 packets", "3 packets", "5 packets", "8 packets", "12 packets", "50 packets"],
         ),
         flows in flows_from(&["server"], 20..200, &[""]),

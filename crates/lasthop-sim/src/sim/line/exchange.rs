@@ -10,21 +10,20 @@
 //! is serviced. The answers that the near end delivers enter a computed direction, which no other
 //! packets enter.
 //!
-//! While all frames are in order, three events repeat: the near end is serviced and sends the next
+//! While all frames are in order, few events repeat: the near end is serviced and sends the next
 //! packet, this frame arrives at the passive end, which sends the answer, and the answer arrives at
-//! the near end. They are computed until the next packet is not known yet, a frame is missing, a
-//! timer expires, two events coincide, or the run may end. Tickets are reserved for each event as in
-//! [`ahead`](crate::sim::ahead).
+//! the near end. With stand-alone acknowledgments, either end first sends an acknowledgment; the
+//! passive end is then serviced again to send the answer. The events are computed until the next
+//! packet is not known yet, a frame is missing, a timer expires, or the run may end. Tickets are reserved for each event as in [`ahead`](crate::sim::ahead).
 //!
-//! Packets are taken from the queue ahead of the clock. The times of these services are kept (`left_ahead`),
-//! because packets that arrive earlier find them in the queue.
+//! Packets are taken from the queue ahead of the clock. The times of these services are kept
+//! ([`ServicesAhead`]), because packets that arrive earlier find them in the queue.
 //!
-//! Only selective repeat with piggybacked acknowledgments and a timer per frame is computed in this
-//! way.
+//! Only selective repeat with a timer per frame is computed in this way.
 
 use super::air::Air;
 use super::passive::serve_at;
-use super::{Cause, Crossing, Line, LineEnd};
+use super::{Cause, Crossing, Line, LineEnd, earliest};
 use crate::sim::ahead::ComputedEvents;
 use crate::sim::deadlines::{Deadlines, Due};
 use crate::sim::direction::{Fifo, InFlight};
@@ -34,7 +33,7 @@ use crate::sim::probe::Probe;
 use crate::sim::world::{Connection, World};
 use lasthop_base::packet::{Descriptor, Extension};
 use lasthop_base::units::Instant;
-use lasthop_link::link::{InOrder, LinkEndpoint};
+use lasthop_link::link::{FrameKind, InOrder, LinkEndpoint};
 use lasthop_link::queue::{PropagationDelay, Queue, Ring, Transmitter};
 
 impl<X: Extension> Line<X> {
@@ -58,7 +57,7 @@ impl<X: Extension> Line<X> {
     pub fn close_before(&mut self, onward: DirectionId) {
         self.onward = Some(onward);
         for end in &mut self.ends {
-            end.left_ahead = Some(Box::new(Ring::with_capacity(8)));
+            end.ahead = Some(Box::new(ServicesAhead::default()));
         }
     }
 
@@ -75,6 +74,49 @@ impl<X: Extension> Line<X> {
             LinkEndpoint::SelectiveRepeat(endpoint) => endpoint.is_in_order(),
             _ => false,
         })
+    }
+}
+
+/// Services of an end that have been computed ahead of the clock and that the clock has not passed.
+#[derive(Clone, Debug)]
+pub(super) struct ServicesAhead {
+    /// Those that take a packet from the queue, and those that send an acknowledgment.
+    packets: Ring<Due>,
+    acks: Ring<Due>,
+}
+
+impl Default for ServicesAhead {
+    fn default() -> Self {
+        ServicesAhead { packets: Ring::with_capacity(8), acks: Ring::with_capacity(1) }
+    }
+}
+
+impl ServicesAhead {
+    /// Forgets all services: the clock has passed them.
+    #[inline(always)]
+    pub fn clear(&mut self) {
+        self.packets.clear();
+        self.acks.clear();
+    }
+
+    /// Number of packets that are taken from the queue.
+    #[inline(always)]
+    pub fn packets(&self) -> usize {
+        self.packets.len()
+    }
+
+    /// Returns the number of packets that are taken from the queue after `due`, and whether a frame
+    /// is then in transmission; `None` if no service follows. An end that is serviced ahead of the
+    /// clock sends without pauses.
+    pub fn after(&mut self, due: Due) -> Option<(u64, bool)> {
+        let mut first = Due::NEVER;
+        for services in [&mut self.packets, &mut self.acks] {
+            while services.front().is_some_and(|service| *service < due) {
+                services.drop_front();
+            }
+            first = services.front().map_or(first, |service| first.min(*service));
+        }
+        (first != Due::NEVER).then(|| (self.packets.len() as u64, first.at() > due.at()))
     }
 }
 
@@ -103,10 +145,24 @@ impl<'a, X: Extension> Station<'a, X> {
     #[inline(always)]
     fn send(&mut self, at: Instant, packet: &Descriptor<X>, ticket: &mut u64) {
         let slot = self.ring.next_slot();
-        let frame = &mut slot.item.frame;
-        self.order.send(at, packet, frame);
-        let airtime = self.transmitter.send_now(at, frame.bytes);
-        let airtime = airtime.expect("the frame of a packet takes time");
+        self.order.send(at, packet, &mut slot.item.frame);
+        self.transmit(at, ticket);
+    }
+
+    /// Sends an acknowledgment at `at`, as [`Self::send`].
+    #[inline(always)]
+    fn send_ack(&mut self, at: Instant, ticket: &mut u64) {
+        let slot = self.ring.next_slot();
+        self.order.send_ack(&mut slot.item.frame);
+        self.transmit(at, ticket);
+    }
+
+    /// Transmits the frame in the next slot of the ring.
+    #[inline(always)]
+    fn transmit(&mut self, at: Instant, ticket: &mut u64) {
+        let slot = self.ring.next_slot();
+        let airtime = self.transmitter.send_now(at, slot.item.frame.bytes);
+        let airtime = airtime.expect("frames take time: see `can_close`");
         if self.air.expose(airtime) {
             return;
         }
@@ -118,6 +174,28 @@ impl<'a, X: Extension> Station<'a, X> {
             self.arrival = due;
         }
         self.ring.push_next();
+    }
+
+    /// Returns `true` if the service at `at` is that of an idle transmitter and not of a timer.
+    #[inline(always)]
+    fn is_ready(&self, at: Instant) -> bool {
+        self.free_at() == at && self.order.timeout_at() > at
+    }
+
+    /// Returns `true` if a packet of the queue can be sent at `at`.
+    #[inline(always)]
+    fn can_send_next(&self, at: Instant) -> bool {
+        let is_data = self.order.is_open() && !self.order.is_ack_first();
+        is_data && self.is_ready(at) && !self.queue.is_empty()
+    }
+
+    /// Sends the next packet of the queue at `at`, and sets the time of the next service.
+    #[inline(always)]
+    fn send_next(&mut self, at: Instant, ticket: &mut u64) {
+        let packet = self.queue.dequeue(at).expect("packets are queued");
+        self.send(at, &packet, ticket);
+        let has_packets = !self.queue.is_empty();
+        self.serve_at(self.order.next_poll(self.free_at(), has_packets), ticket);
     }
 
     /// Sets the time of the next service. `ticket` is the latest ticket.
@@ -141,7 +219,7 @@ struct Exchange<'a, X: Extension> {
     /// Packets that arrive at the near end.
     feeder: &'a mut Ring<InFlight<Descriptor<X>>>,
     /// See [`LineEnd`].
-    left_ahead: &'a mut Ring<Due>,
+    services: &'a mut ServicesAhead,
     /// Whether the queue of the near end has room for all these packets, whenever they arrive.
     is_certain: bool,
     /// The direction that the answers enter.
@@ -158,45 +236,70 @@ impl<X: Extension> Exchange<'_, X> {
     #[inline(always)]
     fn run(&mut self) -> Option<(Due, u64)> {
         loop {
-            let [data, answer, service] =
-                [self.near.arrival, self.far.arrival, self.near.service].map(Due::at);
-            let limit = self.far.service.at();
-            let is_computed = if data < answer {
-                if service < data && service < limit {
-                    self.serve()
-                } else if data < service && data < limit {
-                    match self.receive() {
-                        Ok(is_computed) => is_computed,
-                        Err(ticket) => return Some((self.near.arrival, ticket)),
-                    }
+            let [data, answer, service, response] = self.dues().map(Due::at);
+            let computed = if data < answer {
+                if service < data && service < response {
+                    Ok(self.serve())
+                } else if data < service && data < response {
+                    self.receive()
+                } else if response < data && response < service {
+                    Ok(self.respond())
                 } else {
-                    false
+                    self.compute_first_of_equals()
                 }
-            } else if service < answer && service < limit && data != answer {
-                self.serve()
-            } else if answer < data && answer < service && answer < limit {
-                self.receive_answer()
+            } else if service < answer && service < response {
+                Ok(self.serve())
+            } else if answer < data && answer < service && answer < response {
+                Ok(self.receive_answer())
             } else {
-                false
+                self.compute_first_of_equals()
             };
-            if !is_computed {
-                return None;
+            match computed {
+                Ok(true) => {}
+                Ok(false) => return None,
+                Err(ticket) => return Some((self.near.arrival, ticket)),
             }
         }
     }
 
-    /// Computes the service of the near end, if it sends a packet and another one then waits.
-    /// Returns `false` if it must be handled at its time.
+    /// Returns the deadlines of the four events.
+    #[inline(always)]
+    fn dues(&self) -> [Due; 4] {
+        [self.near.arrival, self.far.arrival, self.near.service, self.far.service]
+    }
+
+    /// Computes the first event, of which the time may be equal to that of another.
+    #[inline(never)]
+    fn compute_first_of_equals(&mut self) -> Result<bool, u64> {
+        match earliest(&self.dues()) {
+            0 => self.receive(),
+            1 => Ok(self.receive_answer()),
+            2 => Ok(self.serve()),
+            _ => Ok(self.respond()),
+        }
+    }
+
+    /// Computes the service of the near end, if it sends an acknowledgment, or a packet and another
+    /// one then waits. Returns `false` if it must be handled at its time.
     #[inline(always)]
     fn serve(&mut self) -> bool {
         let Exchange { near, feeder, ahead, .. } = self;
         let due = near.service;
         let at = due.at();
-        let is_ready = near.free_at() == at && near.order.is_open() && near.order.timeout_at() > at;
-        if !is_ready || !ahead.is_known(at) {
+        if !near.is_ready(at) || !ahead.is_known(at) {
             return false;
         }
         let mut ticket = ahead.next_ticket(self.deadlines.issued());
+        if near.order.is_ack_first() {
+            near.send_ack(at, &mut ticket);
+            self.services.acks.push(due);
+            near.serve_at(near.order.next_poll(near.free_at(), true), &mut ticket);
+            ahead.push(due, ticket);
+            return true;
+        }
+        if !near.order.is_open() {
+            return false;
+        }
         let is_queued = !near.queue.is_empty();
         if is_queued || !self.is_certain {
             let has_more = near.queue.len() > 1
@@ -215,16 +318,30 @@ impl<X: Extension> Exchange<'_, X> {
             near.send(at, &first.item, &mut ticket);
             feeder.drop_front();
         }
-        self.left_ahead.push(due);
-        let timeout = near.order.timeout_at();
-        let next = if near.order.is_open() { timeout.min(near.free_at()) } else { timeout };
-        near.serve_at(next, &mut ticket);
+        self.services.packets.push(due);
+        near.serve_at(near.order.next_poll(near.free_at(), true), &mut ticket);
         ahead.push(due, ticket);
         true
     }
 
-    /// Computes the arrival of the next data frame at the passive end. Returns `Ok(false)` if it must
-    /// be handled at its time, and the latest ticket if the packet is not answered.
+    /// Computes the service of the passive end, if it sends an answer. Returns `false` if it must be
+    /// handled at its time.
+    #[inline(always)]
+    fn respond(&mut self) -> bool {
+        let Exchange { far, ahead, .. } = self;
+        let due = far.service;
+        let at = due.at();
+        if !far.can_send_next(at) || !ahead.is_known(at) {
+            return false;
+        }
+        let mut ticket = ahead.next_ticket(self.deadlines.issued());
+        far.send_next(at, &mut ticket);
+        ahead.push(due, ticket);
+        true
+    }
+
+    /// Computes the arrival of the next frame at the passive end. Returns `Ok(false)` if it must be
+    /// handled at its time, and the latest ticket if its packet is not answered.
     #[inline(always)]
     fn receive(&mut self) -> Result<bool, u64> {
         let Exchange { near, far, ahead, .. } = self;
@@ -232,11 +349,28 @@ impl<X: Extension> Exchange<'_, X> {
         let at = due.at();
         let Some(arrived) = near.ring.front_mut() else { return Ok(false) };
         let frame = &mut arrived.item.frame;
-        if !far.order.is_next(frame)
-            || !far.order.is_open()
-            || far.free_at() > at
-            || !ahead.is_known(at)
-        {
+        let (free_at, is_queued) = (far.free_at(), !far.queue.is_empty());
+        if !ahead.is_known(at) {
+            return Ok(false);
+        }
+        if frame.kind == FrameKind::Ack {
+            // An acknowledgment often arrives when the transmitter becomes idle.
+            let sends_next = is_queued && free_at <= at;
+            if sends_next && !far.can_send_next(at) {
+                return Ok(false);
+            }
+            far.order.receive_ack(frame);
+            let mut ticket = ahead.next_ticket(self.deadlines.issued());
+            if sends_next {
+                far.send_next(at, &mut ticket);
+            } else if far.service.at() != free_at || free_at <= at {
+                far.serve_at(far.order.next_poll(free_at, is_queued), &mut ticket);
+            }
+            ahead.push(due, ticket);
+            near.drop_first();
+            return Ok(true);
+        }
+        if !far.order.is_next(frame) || !far.order.is_open() || is_queued || free_at > at {
             return Ok(false);
         }
         far.order.receive(frame);
@@ -249,16 +383,22 @@ impl<X: Extension> Exchange<'_, X> {
         let mut ticket = ahead.next_ticket(self.deadlines.issued());
         let is_answered = self.connections[connection.index()].answer(at, packet);
         if is_answered {
-            far.send(at, packet, &mut ticket);
-            far.serve_at(far.order.timeout_at(), &mut ticket);
+            let is_queued = far.order.is_ack_first();
+            if is_queued {
+                far.send_ack(at, &mut ticket);
+                far.queue.push_admitted(*packet);
+            } else {
+                far.send(at, packet, &mut ticket);
+            }
+            far.serve_at(far.order.next_poll(far.free_at(), is_queued), &mut ticket);
             ahead.push(due, ticket);
         }
         near.drop_first();
         if is_answered { Ok(true) } else { Err(ticket) }
     }
 
-    /// Computes the arrival of the next answer at the near end, which is busy and forwards the
-    /// packet. Returns `false` if it must be handled at its time.
+    /// Computes the arrival of the next frame at the near end, which is busy and forwards its packet.
+    /// Returns `false` if it must be handled at its time.
     #[inline(always)]
     fn receive_answer(&mut self) -> bool {
         let Exchange { near, far, ahead, deadlines, onward, .. } = self;
@@ -267,24 +407,29 @@ impl<X: Extension> Exchange<'_, X> {
         let Some(arrived) = far.ring.front_mut() else { return false };
         let frame = &mut arrived.item.frame;
         let free_at = near.free_at();
-        if !near.order.is_next(frame) || free_at <= at || !ahead.is_known(at) {
+        let is_ack = frame.kind == FrameKind::Ack;
+        if !is_ack && !near.order.is_next(frame) || free_at <= at || !ahead.is_known(at) {
             return false;
         }
-        near.order.receive(frame);
-        let Some(packet) = &mut frame.payload else {
-            unreachable!("a data frame carries a packet")
-        };
-        packet.hop += 1;
         let mut ticket = ahead.next_ticket(deadlines.issued());
-        if let Some(end) = onward.queue.pass_at(at, at, packet.bytes) {
-            let issued = deadlines.issued();
-            deadlines.issue_after(ticket);
-            onward.put_on_way(end, packet, deadlines);
-            ticket = deadlines.issued();
-            deadlines.issue_after(issued);
+        if is_ack {
+            near.order.receive_ack(frame);
+        } else {
+            near.order.receive(frame);
+            let Some(packet) = &mut frame.payload else {
+                unreachable!("a data frame carries a packet")
+            };
+            packet.hop += 1;
+            if let Some(end) = onward.queue.pass_at(at, at, packet.bytes) {
+                let issued = deadlines.issued();
+                deadlines.issue_after(ticket);
+                onward.put_on_way(end, packet, deadlines);
+                ticket = deadlines.issued();
+                deadlines.issue_after(issued);
+            }
         }
         if near.service.at() != free_at {
-            near.serve_at(near.order.timeout_at().min(free_at), &mut ticket);
+            near.serve_at(near.order.next_poll(free_at, true), &mut ticket);
         }
         ahead.push(due, ticket);
         far.drop_first();
@@ -313,7 +458,7 @@ impl<P: Probe, X: Extension> World<P, X> {
             Side::Forward => (reverse, forward),
             Side::Reverse => (forward, reverse),
         };
-        let LineEnd { interface, air, propagation, ring, feeder, left_ahead, .. } = near;
+        let LineEnd { interface, air, propagation, ring, feeder, ahead, .. } = near;
         let (LinkEndpoint::SelectiveRepeat(near), queue, transmitter) = interface.parts() else {
             unreachable!("only lines with selective repeat are closed")
         };
@@ -331,18 +476,17 @@ impl<P: Probe, X: Extension> World<P, X> {
             Cause::Service(side),
         ]
         .map(Cause::place);
-        let follow = [data, answer, service].iter().all(|&place| self.ahead.follows(dues[place]));
-        if !far_queue.is_empty() || !follow {
+        if !dues.iter().all(|&due| self.ahead.follows(due)) {
             return None;
         }
-        let left_ahead = left_ahead.as_deref_mut()?;
+        let services = ahead.as_deref_mut()?;
         let pair = [(*feeder)?, onward].map(DirectionId::index);
         let [feeder, onward] = self.directions.get_disjoint_mut(pair).ok()?.map(|direction| {
             direction.fifo_mut().expect("the directions before and after the line are computed")
         });
         let feeder = &mut feeder.ring;
         let mut exchange = Exchange {
-            is_certain: queue.has_certain_room(feeder.len() + left_ahead.len()),
+            is_certain: queue.has_certain_room(feeder.len() + services.packets.len()),
             near: Station {
                 order: near.in_order(),
                 queue,
@@ -364,7 +508,7 @@ impl<P: Probe, X: Extension> World<P, X> {
                 service: dues[timeout],
             },
             feeder,
-            left_ahead,
+            services,
             onward,
             deadlines: &mut self.deadlines,
             ahead: &mut self.ahead,

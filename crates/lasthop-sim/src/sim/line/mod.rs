@@ -27,6 +27,7 @@ use crate::sim::ids::{DirectionId, Side};
 use crate::sim::radio::Station;
 pub(in crate::sim) use air::Air;
 use air::{Interest, ServiceTable};
+use exchange::ServicesAhead;
 use lasthop_base::packet::{Descriptor, Extension};
 use lasthop_base::units::Instant;
 use lasthop_link::channel::{Airtime, ErrorProcess};
@@ -71,10 +72,9 @@ pub(in crate::sim) struct LineEnd<X: Extension> {
     pub feeder: Option<DirectionId>,
     /// Whether packets wait in the queue, so that the feeder holds back its arrivals.
     holds_back: bool,
-    /// Times at which packets are taken from the queue, computed ahead of the clock, if the line is
-    /// closed while packets wait. Arrivals that the feeder has held back find these packets in the queue
-    /// until then.
-    left_ahead: Option<Box<Ring<Due>>>,
+    /// Services computed ahead of the clock, if the line is closed while packets wait. Arrivals that
+    /// the feeder has held back find the packets that they take in the queue until then.
+    ahead: Option<Box<ServicesAhead>>,
     /// Names of the stacked layers, the uppermost first; empty if the link has a single protocol.
     pub layers: Vec<String>,
     /// See [`Driven::needs_no_poll_while_busy`].
@@ -115,7 +115,7 @@ impl<X: Extension> LineEnd<X> {
             ring: Ring::with_capacity(4),
             feeder: None,
             holds_back: false,
-            left_ahead: None,
+            ahead: None,
             layers: Vec::new(),
             needs_no_poll_while_busy,
             is_plain: count == 0,

@@ -30,32 +30,18 @@ impl<X: Extension> LineEnd<X> {
             && first.due < event
         {
             first.item.hop += 1;
-            match self.packets_ahead(first.due) {
-                0 => self.interface.enqueue_copy(first.due.at(), &first.item),
-                count => self.interface.enqueue_copy_behind(&first.item, count),
+            match self.ahead.as_mut().and_then(|ahead| ahead.after(first.due)) {
+                None => self.interface.enqueue_copy(first.due.at(), &first.item),
+                Some((packets, is_busy)) => {
+                    let count = packets + u64::from(is_busy);
+                    self.interface.enqueue_copy_behind(&first.item, count)
+                }
             };
             ring.drop_front();
         }
-        if let Some(left) = &mut self.left_ahead {
-            left.clear();
+        if let Some(ahead) = &mut self.ahead {
+            ahead.clear();
         }
-    }
-
-    /// Number of packets before an arrival at `due` that are taken from the queue after it. It
-    /// includes the frame in transmission, unless the number is 0.
-    fn packets_ahead(&mut self, due: Due) -> u64 {
-        let Some(left) = &mut self.left_ahead else { return 0 };
-        while left.front().is_some_and(|first| *first < due) {
-            left.drop_front();
-        }
-        let Some(first) = left.front() else { return 0 };
-        // The next packet is taken at the end of the frame in transmission.
-        let on_air = if first.at() > due.at() {
-            self.interface.transmitter().on_air_frames(due.at())
-        } else {
-            0
-        };
-        left.len() as u64 + on_air
     }
 
     /// Like [`Self::absorb`], but leaves the packets with the feeder if the queue has room for all
@@ -68,12 +54,12 @@ impl<X: Extension> LineEnd<X> {
         let feeder = self.feeder.expect("an end that holds back packets has a feeder");
         let fifo = directions[feeder.index()].fifo_mut().expect("a feeder is computed");
         let mut count = fifo.ring.len();
-        if let Some(left) = &self.left_ahead {
-            count += left.len();
+        if let Some(ahead) = &self.ahead {
+            count += ahead.packets();
         }
         if self.interface.has_certain_room(count) {
-            if let Some(left) = &mut self.left_ahead {
-                left.clear();
+            if let Some(ahead) = &mut self.ahead {
+                ahead.clear();
             }
             return Held::of(&mut fifo.ring, event);
         }
