@@ -236,7 +236,7 @@ impl<X: Extension> Exchange<'_, X> {
     #[inline(always)]
     fn run(&mut self) -> Option<(Due, u64)> {
         loop {
-            let [data, answer, service, response] = self.dues().map(Due::at);
+            let [data, answer, service, response] = self.event_deadlines().map(Due::at);
             let computed = if data < answer {
                 if service < data && service < response {
                     Ok(self.serve())
@@ -264,14 +264,14 @@ impl<X: Extension> Exchange<'_, X> {
 
     /// Returns the deadlines of the four events.
     #[inline(always)]
-    fn dues(&self) -> [Due; 4] {
+    fn event_deadlines(&self) -> [Due; 4] {
         [self.near.arrival, self.far.arrival, self.near.service, self.far.service]
     }
 
     /// Computes the first event, of which the time may be equal to that of another.
     #[inline(never)]
     fn compute_first_of_equals(&mut self) -> Result<bool, u64> {
-        match earliest(&self.dues()) {
+        match earliest(&self.event_deadlines()) {
             0 => self.receive(),
             1 => Ok(self.receive_answer()),
             2 => Ok(self.serve()),
