@@ -3,8 +3,9 @@
 //! Frequent timers (arrivals, links, radios) are kept in a flat array that is scanned for every
 //! event. Rare timers (retransmission, delayed ACK) are usually rescheduled before they expire.
 //! Only a lower bound of their deadlines is maintained; they are scanned when the clock reaches it.
-//! Above [`FLAT_LIMIT`] timers of either kind, those of the near future are kept in time slots
-//! (`near`).
+//! Above [`FLAT_LIMIT`] frequent timers, the flat array contains only the first [`FEW`]. More than
+//! [`FLAT_LIMIT`] timers outside the flat array are kept in time slots if they expire in the near
+//! future (`near`).
 //!
 //! Ties are broken by insertion order, then by machine index. The flat array is scanned by time
 //! alone, and scanned again by insertion order if two timers expire at the same time.
@@ -96,7 +97,8 @@ impl Ord for Due {
 /// Maximum number of machines for which a linear scan is faster than time slots.
 pub const FLAT_LIMIT: usize = 16;
 
-/// Number of places in the flat array that are scanned without a counter.
+/// Number of places in the flat array that are scanned without a counter, and of frequent timers
+/// that are kept in it if there are more than [`FLAT_LIMIT`].
 const FEW: usize = 3;
 
 /// Upper limit of the bound. It is earlier than [`Due::NEVER`], so that machines without deadlines
@@ -106,8 +108,8 @@ const LATEST: Due = Due::after(Instant::from_nanos(u64::MAX - 1));
 /// Deadlines by machine index.
 #[derive(Clone, Debug)]
 pub struct Deadlines {
-    /// Deadlines of the first `ahead` machines, which are scanned for every event: the frequent
-    /// ones, up to [`FLAT_LIMIT`].
+    /// Deadlines of the first `ahead` machines, which are scanned for every event: all frequent
+    /// ones if these are at most [`FLAT_LIMIT`], otherwise the first [`FEW`].
     flat: [Due; FLAT_LIMIT],
     ahead: usize,
     /// Lower bound of the deadlines of all other machines.
@@ -124,7 +126,7 @@ impl Deadlines {
     /// Creates the table of `frequent` machines with frequent timers, followed by `rare` machines
     /// with rare timers. None has a deadline.
     pub fn new(frequent: usize, rare: usize) -> Self {
-        let ahead = if frequent > FLAT_LIMIT { 0 } else { frequent };
+        let ahead = if frequent > FLAT_LIMIT { FEW } else { frequent };
         let machines = frequent + rare;
         let behind = machines - ahead;
         Deadlines {
@@ -298,9 +300,6 @@ impl Deadlines {
     /// tickets must be compared.
     #[inline(never)]
     fn first_of_all(&mut self) -> (Due, MachineId) {
-        if self.ahead == 0 {
-            return self.first_behind(Instant::NEVER);
-        }
         let scanned = earliest_of(&self.flat[..self.ahead], 0);
         if scanned.0 < self.bound {
             return scanned;

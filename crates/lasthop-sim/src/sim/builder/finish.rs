@@ -137,8 +137,12 @@ impl<X: Extension> Builder<X> {
         immediate
     }
 
-    /// Adds the machines that every packet reschedules.
+    /// Adds the machines that every packet reschedules. Media are the first ones: each packet
+    /// reschedules them several times.
     fn add_frequent(&mut self, machines: &mut Machines, surfaces: &[bool]) {
+        for (index, air) in self.airs.iter_mut().enumerate() {
+            air.machine = machines.add(Machine::Air(AirId::new(index)));
+        }
         for (index, direction) in self.directions.iter_mut().enumerate() {
             let direction_id = DirectionId::new(index);
             match &mut direction.medium {
@@ -162,9 +166,6 @@ impl<X: Extension> Builder<X> {
         }
         for (index, radio) in self.radios.iter_mut().enumerate() {
             radio.close(machines.add(Machine::Radio(RadioId::new(index))));
-        }
-        for (index, air) in self.airs.iter_mut().enumerate() {
-            air.machine = machines.add(Machine::Air(AirId::new(index)));
         }
     }
 
