@@ -235,7 +235,7 @@ pub fn direction_metrics<P: Payload + Clone>(
 impl<P: Probe, X: Extension> World<P, X> {
     /// Sends a packet over a direction of a WLAN.
     pub(super) fn enter_air(&mut self, direction: DirectionId, packet: &Descriptor<X>) {
-        let direction::Medium::Shared(shared) = self.directions[direction.index()].medium else {
+        let direction::Medium::Shared(shared) = &self.directions[direction.index()].medium else {
             unreachable!("the direction belongs to a WLAN")
         };
         let (at, air) = (self.now, shared.air);

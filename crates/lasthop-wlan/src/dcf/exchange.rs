@@ -42,17 +42,17 @@ pub(super) struct FrameExchange {
 
 impl FrameExchange {
     /// Returns the first frame.
-    pub fn first(&self) -> AirFrame {
-        if self.has_rts { AirFrame::Rts } else { self.data }
+    pub fn first(&self) -> &AirFrame {
+        if self.has_rts { &AirFrame::Rts } else { &self.data }
     }
 
     /// Returns the frame that follows `kind`, if any.
-    pub fn next(&self, kind: AirFrame) -> Option<AirFrame> {
+    pub fn next(&self, kind: AirFrame) -> Option<&AirFrame> {
         match kind {
-            AirFrame::Rts => Some(AirFrame::Cts),
-            AirFrame::Cts => Some(self.data),
+            AirFrame::Rts => Some(&AirFrame::Cts),
+            AirFrame::Cts => Some(&self.data),
             AirFrame::Ack | AirFrame::BlockAck { .. } | AirFrame::CfEnd => None,
-            _ => Some(self.answer),
+            _ => Some(&self.answer),
         }
     }
 
@@ -80,7 +80,7 @@ impl FrameExchange {
 
     /// Returns the Duration field of a frame: the time from its end to the end of the exchange.
     pub fn reserves(&self, kind: AirFrame) -> Duration {
-        let following = |kind| self.sifs + self.time(kind) + self.reserves(kind);
+        let following = |&kind: &AirFrame| self.sifs + self.time(kind) + self.reserves(kind);
         self.next(kind).map_or(Duration::ZERO, following)
     }
 
@@ -228,16 +228,28 @@ impl<P: Payload + Clone> Medium<P> {
     }
 
     /// Reports a transmitted frame to the observer, if any.
+    #[inline]
     pub(super) fn show(
+        &mut self,
+        exchange: &FrameExchange,
+        kind: AirFrame,
+        times: [Instant; 2],
+        fate: AirFate,
+    ) {
+        if self.reports {
+            self.show_frame(exchange, kind, times, fate);
+        }
+    }
+
+    /// Like [`Self::show`], for an observer.
+    #[inline(never)]
+    fn show_frame(
         &mut self,
         exchange: &FrameExchange,
         kind: AirFrame,
         [start, end]: [Instant; 2],
         fate: AirFate,
     ) {
-        if !self.reports {
-            return;
-        }
         let pair = PairId(exchange.pair);
         let mut scoreboard = None;
         if self.pairs[pair.index()].session.is_some() {
@@ -358,6 +370,7 @@ impl<P: Payload + Clone> Medium<P> {
 
     /// Returns the start of the next exchange of a station's TXOP, SIFS after the one that ended at `at`; `None` if
     /// the station has no frame that fits, or no TXOP.
+    #[inline]
     pub(super) fn txop_continues(
         &mut self,
         now: Instant,

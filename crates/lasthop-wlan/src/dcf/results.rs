@@ -20,16 +20,16 @@ impl<P: Payload + Clone> Medium<P> {
         // `before`: end of the preceding frame.
         let (mut kind, mut before, mut at) = (exchange.first(), start, start);
         loop {
-            let end = at + exchange.time(kind);
-            self.count_frame(&exchange, kind, at);
-            let is_lost = self.is_frame_lost(&exchange, kind, [at, end]) || !is_there;
+            let end = at + exchange.time(*kind);
+            self.count_frame(&exchange, *kind, at);
+            let is_lost = self.is_frame_lost(&exchange, *kind, [at, end]) || !is_there;
             let fate = if is_lost { AirFate::Damaged } else { AirFate::Received };
-            self.show(&exchange, kind, [at, end], fate);
+            self.show(&exchange, *kind, [at, end], fate);
             if is_lost {
-                return self.lose(index, &exchange, kind, [start, before, end], is_there);
+                return self.lose(index, &exchange, *kind, [start, before, end], is_there);
             }
-            self.on_frame_read(&exchange, kind);
-            let Some(next) = exchange.next(kind) else {
+            self.on_frame_read(&exchange, *kind);
+            let Some(next) = exchange.next(*kind) else {
                 self.count_from(end + self.timing.difs());
                 self.account(start, end, Use::Success);
                 let ending = Ending::Acknowledged { at: end };
@@ -109,7 +109,7 @@ impl<P: Payload + Clone> Medium<P> {
             let (index, start) = self.cell.transmitters[place];
             self.begin_txop(index, start);
             let exchange = self.begin_exchange(start, index);
-            let kind = exchange.first();
+            let kind = *exchange.first();
             let end = start + exchange.time(kind);
             self.pairs[exchange.pair as usize].counters.collisions += 1;
             self.count_frame(&exchange, kind, start);
@@ -220,7 +220,7 @@ impl<P: Payload + Clone> Medium<P> {
                 for place in 0..self.cell.transmitters.len() {
                     let (index, _) = self.cell.transmitters[place];
                     let exchange = self.exchange_of(index);
-                    let attempt = exchange.failed(exchange.first());
+                    let attempt = exchange.failed(*exchange.first());
                     let from = self.stations[usize::from(index)].defer_until;
                     self.defer_categories(index, from);
                     let (start, end, _) = self.cell.newest;

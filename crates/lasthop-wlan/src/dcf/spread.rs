@@ -198,7 +198,7 @@ impl<P: Payload + Clone> Medium<P> {
         self.begin_txop(index, now);
         let exchange = self.begin_exchange(now, index);
         self.initiate(spread, exchange, now);
-        self.launch(spread, Answer { kind: exchange.first(), exchange }, now);
+        self.launch(spread, Answer { kind: *exchange.first(), exchange }, now);
         for (_, loser) in stations.enumerate().filter(|(place, _)| losers >> place & 1 == 1) {
             spread.backoffs[usize::from(loser)].access = None;
             self.count_internal_collision(loser);
@@ -351,7 +351,7 @@ impl<P: Payload + Clone> Medium<P> {
             }
         }
         spread.frames[number as usize].missed_by.clear();
-        if let Some(response) = exchange.next(kind).filter(|next| next.is_response()) {
+        if let Some(&response) = exchange.next(kind).filter(|next| next.is_response()) {
             let is_refused = kind == AirFrame::Rts
                 && is_received
                 && !spread.posts[usize::from(to)].answer.is_some_and(|answer| {
@@ -404,7 +404,7 @@ impl<P: Payload + Clone> Medium<P> {
             AirFrame::Rts | AirFrame::Cts => {}
             _ => self.pass_up(now, self.pairs[exchange.pair as usize].from),
         }
-        if let Some(kind) = exchange.next(kind) {
+        if let Some(&kind) = exchange.next(kind) {
             spread.posts[usize::from(host)].answer = Some(Answer { kind, exchange });
             // A backoff that was about to end when the frame began is over, but the response is
             // sent first.
@@ -466,7 +466,7 @@ impl<P: Payload + Clone> Medium<P> {
         if let Some(start) = self.txop_continues(now, index, now) {
             let exchange = self.begin_exchange(start, index);
             self.initiate(spread, exchange, start);
-            let answer = Answer { kind: exchange.first(), exchange };
+            let answer = Answer { kind: *exchange.first(), exchange };
             spread.posts[usize::from(host)].answer = Some(answer);
             return spread.push(start, Due::Answer { host });
         }

@@ -20,6 +20,7 @@ pub(super) const MOST_WAITING: u32 = 512;
 
 impl<P: Payload + Clone> Medium<P> {
     /// Selects the direction that a station serves next. Returns `false` if there is nothing to send.
+    #[inline(never)]
     pub(super) fn take_turn(&mut self, now: Instant, index: u16) -> bool {
         if self.stations[usize::from(index)].scheduler != Scheduler::Fifo {
             return self.take_turn_of_queues(now, index);
