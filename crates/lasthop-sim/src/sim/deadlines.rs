@@ -3,7 +3,7 @@
 //! Frequent timers (arrivals, links, radios) are kept in a flat array that is scanned for every
 //! event. Rare timers (retransmission, delayed ACK) are usually rescheduled before they expire.
 //! Only a lower bound of their deadlines is maintained; they are scanned when the clock reaches it.
-//! Above [`FLAT_LIMIT`] frequent timers, the flat array contains only the first [`FEW`]. More than
+//! Above [`FLAT_LIMIT`] frequent timers, the flat array contains only the first three. More than
 //! [`FLAT_LIMIT`] timers outside the flat array are kept in time slots if they expire in the near
 //! future (`near`).
 //!

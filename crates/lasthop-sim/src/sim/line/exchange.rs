@@ -162,7 +162,7 @@ impl<'a, X: Extension> Station<'a, X> {
     fn transmit(&mut self, at: Instant, ticket: &mut u64) {
         let slot = self.ring.next_slot();
         let airtime = self.transmitter.send_now(at, slot.item.frame.bytes);
-        let airtime = airtime.expect("frames take time: see `can_close`");
+        let airtime = airtime.expect("a frame of at least one byte takes time");
         if self.air.expose(airtime) {
             return;
         }
