@@ -3,7 +3,7 @@
 //! Frequent timers (arrivals, links, radios) are kept in a flat array that is scanned for every
 //! event. Rare timers (retransmission, delayed ACK) are usually rescheduled before they expire.
 //! Only a lower bound of their deadlines is maintained; they are scanned when the clock reaches it.
-//! Above [`FLAT_LIMIT`] frequent timers, the flat array contains only the first three. More than
+//! Above [`FLAT_LIMIT`] frequent timers, the flat array contains at most [three](Deadlines::keeping_first). More than
 //! [`FLAT_LIMIT`] timers outside the flat array are kept in time slots if they expire in the near
 //! future (`near`).
 //!
@@ -97,8 +97,8 @@ impl Ord for Due {
 /// Maximum number of machines for which a linear scan is faster than time slots.
 pub const FLAT_LIMIT: usize = 16;
 
-/// Number of places in the flat array that are scanned without a counter, and of frequent timers
-/// that are kept in it if there are more than [`FLAT_LIMIT`].
+/// Number of places in the flat array that are scanned without a counter, and number of
+/// timers that may be kept in it if there are more than [`FLAT_LIMIT`] frequent ones.
 const FEW: usize = 3;
 
 /// Upper limit of the bound. It is earlier than [`Due::NEVER`], so that machines without deadlines
@@ -109,7 +109,7 @@ const LATEST: Due = Due::after(Instant::from_nanos(u64::MAX - 1));
 #[derive(Clone, Debug)]
 pub struct Deadlines {
     /// Deadlines of the first `ahead` machines, which are scanned for every event: all frequent
-    /// ones if these are at most [`FLAT_LIMIT`], otherwise the first [`FEW`].
+    /// ones if these are at most [`FLAT_LIMIT`], otherwise none or the first [`FEW`].
     flat: [Due; FLAT_LIMIT],
     ahead: usize,
     /// Lower bound of the deadlines of all other machines.
@@ -126,7 +126,17 @@ impl Deadlines {
     /// Creates the table of `frequent` machines with frequent timers, followed by `rare` machines
     /// with rare timers. None has a deadline.
     pub fn new(frequent: usize, rare: usize) -> Self {
-        let ahead = if frequent > FLAT_LIMIT { FEW } else { frequent };
+        Self::keeping_first(false, frequent, rare)
+    }
+
+    /// Like [`Self::new`]. `is_first_busy`: the first frequent timer changes several times with every
+    /// packet, so that the first three remain in the flat array in any case.
+    pub fn keeping_first(is_first_busy: bool, frequent: usize, rare: usize) -> Self {
+        let ahead = match (frequent > FLAT_LIMIT, is_first_busy) {
+            (false, _) => frequent,
+            (true, false) => 0,
+            (true, true) => FEW,
+        };
         let machines = frequent + rare;
         let behind = machines - ahead;
         Deadlines {
@@ -300,6 +310,9 @@ impl Deadlines {
     /// tickets must be compared.
     #[inline(never)]
     fn first_of_all(&mut self) -> (Due, MachineId) {
+        if self.ahead == 0 {
+            return self.first_behind(Instant::NEVER);
+        }
         let scanned = earliest_of(&self.flat[..self.ahead], 0);
         if scanned.0 < self.bound {
             return scanned;
@@ -368,13 +381,14 @@ mod tests {
         fn earliest_first(
             frequent in prop_oneof![0usize..FLAT_LIMIT, FLAT_LIMIT + 1..100],
             rare in prop_oneof![1usize..FLAT_LIMIT, FLAT_LIMIT + 1..100],
+            is_first_busy in any::<bool>(),
             moves in prop::collection::vec(
                 (any::<prop::sample::Index>(), prop::option::of(0u64..20), any::<bool>(), any::<bool>()),
                 1..300,
             ),
         ) {
             let machines = frequent + rare;
-            let mut deadlines = Deadlines::new(frequent, rare);
+            let mut deadlines = Deadlines::keeping_first(is_first_busy, frequent, rare);
             let mut model = vec![None; machines];
             let mut inserted = 0;
             for (machine, at, has_ticket, queries) in moves {

@@ -79,7 +79,8 @@ impl<X: Extension> Builder<X> {
             })
             .collect();
         starts.sort_by_key(|&change| std::cmp::Reverse(change));
-        let mut deadlines = Deadlines::new(frequent, machines.0.len() - frequent);
+        let rare = machines.0.len() - frequent;
+        let mut deadlines = Deadlines::keeping_first(!self.airs.is_empty(), frequent, rare);
         if let Some(&first) = starts.last() {
             deadlines.set(start, first.0);
         }
