@@ -3,9 +3,9 @@
 //! Frequent timers (arrivals, links, radios) are kept in a flat array that is scanned for every
 //! event. Rare timers (retransmission, delayed ACK) are usually rescheduled before they expire.
 //! Only a lower bound of their deadlines is maintained; they are scanned when the clock reaches it.
-//! Above [`FLAT_LIMIT`] frequent timers, the flat array contains at most [three](Deadlines::keeping_first). More than
-//! [`FLAT_LIMIT`] timers outside the flat array are kept in time slots if they expire in the near
-//! future (`near`).
+//! Above [`FLAT_LIMIT`] frequent timers, the flat array contains none of them, or
+//! [the first three](Deadlines::keeping_first). More than [`FLAT_LIMIT`] timers outside the flat
+//! array are kept in time slots if they expire in the near future (`near`).
 //!
 //! Ties are broken by insertion order, then by machine index. The flat array is scanned by time
 //! alone, and scanned again by insertion order if two timers expire at the same time.

@@ -190,8 +190,8 @@ impl<P: Payload> Receiver<P> {
         }
     }
 
-    /// Stores the received units in `content`, and decodes the packet if possible. Returns the number
-    /// of units still needed.
+    /// Stores the received units, which `content` contains, and decodes the packet if possible. Returns
+    /// the number of units still needed.
     #[inline]
     fn gather(
         &mut self,

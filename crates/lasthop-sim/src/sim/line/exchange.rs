@@ -99,7 +99,7 @@ impl ServicesAhead {
         self.acks.clear();
     }
 
-    /// Number of packets that are taken from the queue.
+    /// Returns the number of packets that these services take from the queue.
     #[inline(always)]
     pub fn packets(&self) -> usize {
         self.packets.len()
@@ -218,7 +218,7 @@ struct Exchange<'a, X: Extension> {
     far: Station<'a, X>,
     /// Packets that arrive at the near end.
     feeder: &'a mut Ring<InFlight<Descriptor<X>>>,
-    /// See [`LineEnd`].
+    /// Computed services of the near end.
     services: &'a mut ServicesAhead,
     /// Whether the queue of the near end has room for all these packets, whenever they arrive.
     is_certain: bool,
@@ -486,7 +486,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         });
         let feeder = &mut feeder.ring;
         let mut exchange = Exchange {
-            is_certain: queue.has_certain_room(feeder.len() + services.packets.len()),
+            is_certain: queue.has_certain_room(feeder.len() + services.packets()),
             near: Station {
                 order: near.in_order(),
                 queue,
