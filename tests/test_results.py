@@ -10,6 +10,7 @@ import pytest
 import lasthop
 from lasthop.evaluating.cells import value_text
 from lasthop.evaluating.results import Point, Results
+from lasthop.running.replications import run_points
 from lasthop.showing.labels import Unit, measured_row
 
 VARIANT = "flow.transfer.transport.variant"
@@ -156,6 +157,23 @@ def test_numbers_out_of_range_are_refused(small: Path) -> None:
         lasthop.run(small, jobs=-1)
     with pytest.raises(ValueError, match="invalid value `2` for `point`: expected 0 to 1"):
         lasthop.trace(small, point=2)
+
+
+def test_equal_points_are_run_once(small: Path) -> None:
+    first, other = lasthop.load(small).points()
+    runs = []
+    results = run_points(
+        [first, other, first],
+        replications=2,
+        seed=1,
+        progress=lambda done, total: runs.append((done, total)),
+    )
+    assert runs[-1][1] == 2 * len({first.hash, other.hash})
+    assert results.point.tolist() == [0, 0, 1, 1, 2, 2]
+    assert results.replication.tolist() == [0, 1] * 3
+    np.testing.assert_array_equal(results.values[:2], results.values[4:])
+    alone = run_points([first], replications=2, seed=1)
+    np.testing.assert_array_equal(results.values[4:], alone.values)
 
 
 def test_progress_reaches_the_end_and_its_errors_come_out(small: Path) -> None:

@@ -129,6 +129,8 @@ def run_points(
 ) -> Results:
     """Runs points that need not belong to one scenario; arguments as for `run`.
 
+    Points with equal scenarios are run once.
+
     Args:
         points: The points to run.
         scenario: Scenario to store with the results.
@@ -147,12 +149,15 @@ def run_points(
         ("first_replication", first_replication, 0),
     ):
         check_least(name, value, least)
+    first: dict[int, int] = {}
+    places = [first.setdefault(point.hash, len(first)) for point in points]
+    different = list({point.hash: point for point in points}.values())
     raw: _lasthop.RawResults | Collected
     if cluster is not None:
         from lasthop.running.cluster import connect
 
         raw = connect(cluster).collect(
-            points,
+            different,
             replications=replications,
             first_replication=first_replication,
             seed=seed,
@@ -160,13 +165,16 @@ def run_points(
         )
     else:
         raw = _lasthop.run(
-            list(points),
+            different,
             replications=replications,
             first_replication=first_replication,
             seed=seed,
             jobs=jobs,
             progress=progress,
         )
+    rows: tuple[Any, Any, Any] = (raw.point, raw.replication, raw.values)
+    if len(different) < len(points):
+        rows = _with_copies(raw, places)
     labels = (
         [json.loads(point.parameters) for point in points]
         if parameters is None
@@ -178,14 +186,36 @@ def run_points(
             Point(label, f"{point.hash:016x}") for label, point in zip(labels, points, strict=True)
         ],
         metrics=raw.metrics,
-        point=raw.point,  # type: ignore[arg-type] # buffers become arrays when they are used
-        replication=raw.replication,  # type: ignore[arg-type]
-        values=raw.values,  # type: ignore[arg-type]
+        # Buffers become arrays when they are used.
+        point=rows[0],
+        replication=rows[1],
+        values=rows[2],
         seed=seed,
         complete=raw.complete,
         recorded=recorded_frames(scenario, points),
         unmarked=unmarked_queues(scenario, points),
         limits=rate_limits_of(points),
+    )
+
+
+def _with_copies(
+    raw: _lasthop.RawResults | Collected, places: Sequence[int]
+) -> tuple[Any, Any, Any]:
+    """Returns points, replications and values of rows, with copies for points that were run once.
+
+    Args:
+        raw: Results of the different points.
+        places: Index of each point among them.
+    """
+    import numpy as np
+
+    point = np.frombuffer(raw.point, dtype=np.uint32)
+    starts, ends = (np.searchsorted(point, places, side=side) for side in ("left", "right"))
+    rows = np.concatenate([np.arange(*pair) for pair in zip(starts, ends, strict=True)])
+    return (
+        np.repeat(np.arange(len(places), dtype=np.uint32), ends - starts),
+        np.frombuffer(raw.replication, dtype=np.uint64)[rows],
+        np.frombuffer(raw.values).reshape(-1, len(raw.metrics))[rows],
     )
 
 
