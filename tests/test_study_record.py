@@ -9,6 +9,7 @@ import numpy as np
 
 from lasthop.evaluating.results import Point, Results
 from lasthop.evaluating.statistics import Estimate
+from lasthop.running.campaign import Campaign
 from lasthop.studies import studies
 from lasthop.studies.claims import Claim, Rule
 from lasthop.studies.record import original_tally
@@ -103,6 +104,16 @@ def test_cells_may_have_replications_of_their_own() -> None:
     np.testing.assert_array_equal(joined.samples("a", 2), [2, 2, np.nan, np.nan])
     assert np.isnan(joined.samples("b", 0)).all()
     assert Estimate.of(joined.samples("a", 2)).n == 2
+
+
+def test_a_plan_counts_the_replications_of_each_cell(tmp_path: Path) -> None:
+    """Figure 17 has 20 replications per cell, and 50 if the link retransmits."""
+    study = studies()["link-status-notification"]
+    cells = study.cells(study.find(["Figure 17, Reno"]))
+    plan = study.plan(Campaign(tmp_path / "c"), ["Figure 17, Reno"])
+    assert plan.replications == sum(map(study.replications_of, cells))
+    plan = study.plan(Campaign(tmp_path / "c"), ["Figure 17, Reno"], replications=3)
+    assert plan.replications == 3 * len(cells)
 
 
 def test_every_page_that_mentions_lt_tcp_calls_it_a_reconstruction() -> None:

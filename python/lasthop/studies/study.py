@@ -362,13 +362,18 @@ class Study:
                 progress=progress,
             )
 
-        counts = [self.replications_of(cell) if replications is None else count for cell in cells]
         every = [
             Point(dict(cell), f"{point.hash:016x}")
             for cell, point in zip(cells, points, strict=True)
         ]
-        results = in_groups(every, counts, group)
+        results = in_groups(every, self._counts(cells, replications), group)
         return self.report(artefacts, cells, results, judge_at)
+
+    def _counts(self, cells: Sequence[Cell], replications: int | None) -> list[int]:
+        """Returns the replications of each cell: the paper's number if `replications` is None."""
+        if replications is not None:
+            return [replications] * len(cells)
+        return [self.replications_of(cell) for cell in cells]
 
     def replications_of(self, cell: Cell) -> int:
         """Replications of a cell that the paper ran: more where `[[more]]` has them."""
@@ -390,7 +395,7 @@ class Study:
         cells = self.cells(self.find(names))
         return campaign.plan_points(
             [self.scenario(cell).points()[0] for cell in cells],
-            replications=self.replications if replications is None else replications,
+            replications=self._counts(cells, replications),
             seed=self.seed if seed is None else seed,
             jobs=jobs,
         )

@@ -273,7 +273,12 @@ class Campaign:
         return self._plan(planning.request(scenario, replications, seed), jobs)
 
     def plan_points(
-        self, points: Sequence[_lasthop.Point], *, replications: int, seed: int, jobs: int = 0
+        self,
+        points: Sequence[_lasthop.Point],
+        *,
+        replications: int | Sequence[int],
+        seed: int,
+        jobs: int = 0,
     ) -> Plan:
         """Like `plan`, for points that need not belong to one scenario."""
         return self._plan(planning.request_points(points, replications, seed, {}, None), jobs)

@@ -23,7 +23,7 @@ __all__ = ["TICK_S", "Plan", "Request", "counts", "plan", "request", "request_po
 TICK_S = 0.1
 
 # Maximum duration in seconds and number of points of a pilot.
-PILOT_S, PILOT_POINTS = 5.0, 8
+PILOT_S, PILOT_POINTS = 5.0, 48
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,12 +187,13 @@ def plan(
         known = _pilot(request, unknown, jobs)
         source = f"measured in a pilot of {len(known)} of {len(wanted)} points"
     elif unknown:
-        own = sum(name in known for name in wanted)
-        source += f" at {own} of {len(wanted)} points; their mean is assumed for the others"
-    own_costs = [known[name] for name in wanted if name in known]
+        measured = sum(name in known for name in wanted)
+        source += f" at {measured} of {len(wanted)} points; their mean is assumed for the others"
+    own = {name: count for name, count in wanted.items() if name in known}
     cost = longest = None
-    if own_costs or not any(left.values()):
-        mean = sum(own_costs) / max(len(own_costs), 1)
+    if own or not any(left.values()):
+        weighted = sum(known[name] * count for name, count in own.items())
+        mean = weighted / max(sum(own.values()), 1)
         each = {name: known.get(name, mean) for name, count in left.items() if count}
         cost = sum(left[name] * seconds for name, seconds in each.items())
         longest = max(each.values(), default=0.0)
