@@ -19,6 +19,11 @@ pub(crate) trait ErrorKeys: Table + Kind {
     /// `component`.
     fn build(&self, streams: &Streams, component: &str) -> Result<Self::Process, ChannelError>;
 
+    /// Returns `true` if no frame is lost. Such a process is replaced by [`Clean`](super::Clean).
+    fn is_lossless(&self) -> bool {
+        false
+    }
+
     /// Sets defaults that depend on the link, and checks constraints between keys. `path` is the
     /// path of the keys in the scenario; `radio_frame` is the duration of a radio frame on a framed
     /// radio.
@@ -163,6 +168,7 @@ macro_rules! error_processes {
                 component: &str,
             ) -> Result<Channel, ChannelError> {
                 let process = match self {
+                    $($union::$kind(keys) if keys.is_lossless() => Channel::Clean(Clean {}),)*
                     $($union::$kind(keys) => keys.build(streams, component).map(Channel::$kind)?,)*
                 };
                 Ok(match self.header() {

@@ -34,6 +34,10 @@ impl ErrorKeys for IndependentBitsKeys {
         Ok(IndependentBits::new(self.ber, streams, component))
     }
 
+    fn is_lossless(&self) -> bool {
+        self.ber.get() == 0.0
+    }
+
     fn header(&self) -> Option<HeaderRule> {
         self.header.map(HeaderRule::First)
     }

@@ -35,6 +35,10 @@ impl ErrorKeys for UniformKeys {
         Ok(Uniform { whole_frames: self.whole_frames == Some(true), ..process })
     }
 
+    fn is_lossless(&self) -> bool {
+        self.loss.get() == 0.0
+    }
+
     fn header(&self) -> Option<HeaderRule> {
         self.readable_headers.map(HeaderRule::Share)
     }
