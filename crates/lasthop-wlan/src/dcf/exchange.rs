@@ -42,11 +42,13 @@ pub(super) struct FrameExchange {
 
 impl FrameExchange {
     /// Returns the first frame.
+    #[inline(always)]
     pub fn first(&self) -> &AirFrame {
         if self.has_rts { &AirFrame::Rts } else { &self.data }
     }
 
     /// Returns the frame that follows `kind`, if any.
+    #[inline(always)]
     pub fn next(&self, kind: AirFrame) -> Option<&AirFrame> {
         match kind {
             AirFrame::Rts => Some(&AirFrame::Cts),
@@ -57,6 +59,7 @@ impl FrameExchange {
     }
 
     /// Returns the air time of a frame.
+    #[inline(always)]
     pub fn time(&self, kind: AirFrame) -> Duration {
         match kind {
             AirFrame::Rts => self.rts_time,
@@ -67,6 +70,7 @@ impl FrameExchange {
     }
 
     /// Returns the length of a frame.
+    #[inline(always)]
     fn bytes(&self, kind: AirFrame) -> u64 {
         match kind {
             AirFrame::Rts => frames::RTS,
@@ -123,6 +127,7 @@ impl AirFrame {
 
 impl<P: Payload + Clone> Medium<P> {
     /// Returns the exchange of the frame that a station attempts to send.
+    #[inline(always)]
     pub(super) fn exchange_of(&mut self, index: u16) -> FrameExchange {
         let station = &self.stations[usize::from(index)];
         if let Some(exchange) = station.exchange {
@@ -155,6 +160,7 @@ impl<P: Payload + Clone> Medium<P> {
     }
 
     /// Starts an attempt of a station.
+    #[inline(always)]
     pub(super) fn begin_exchange(&mut self, now: Instant, index: u16) -> FrameExchange {
         if self.stations[usize::from(index)].is_aggregating() {
             return self.begin_aggregate(now, index);
@@ -168,6 +174,7 @@ impl<P: Payload + Clone> Medium<P> {
     }
 
     /// Counts a frame whose transmission starts at `start`.
+    #[inline(always)]
     pub(super) fn count_frame(&mut self, exchange: &FrameExchange, kind: AirFrame, start: Instant) {
         if self.pairs[exchange.pair as usize].session.is_some() {
             return self.count_aggregate(exchange, kind, start);
@@ -186,6 +193,7 @@ impl<P: Payload + Clone> Medium<P> {
 
     /// Returns `true` if the error process destroys a frame. Responses are subject to the errors of
     /// the opposite direction, if it is defined.
+    #[inline(always)]
     pub(super) fn is_frame_lost(
         &mut self,
         exchange: &FrameExchange,
@@ -208,6 +216,7 @@ impl<P: Payload + Clone> Medium<P> {
     }
 
     /// Processes a CTS or a data frame that its receiver has read; a CTS must be expected.
+    #[inline(always)]
     pub(super) fn on_frame_read(&mut self, exchange: &FrameExchange, kind: AirFrame) {
         let pair = &mut self.pairs[exchange.pair as usize];
         match kind {
