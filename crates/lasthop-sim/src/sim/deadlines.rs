@@ -313,12 +313,18 @@ impl Deadlines {
         if self.ahead == 0 {
             return self.first_behind(Instant::NEVER);
         }
-        let scanned = earliest_of(&self.flat[..self.ahead], 0);
-        if scanned.0 < self.bound {
-            return scanned;
+        // Unused places never expire.
+        let (few, others) = self.flat.split_at(FEW);
+        let mut limit = few.iter().fold(Instant::NEVER, |first, due| first.min(due.at));
+        if self.ahead > FEW {
+            limit = others.iter().fold(limit, |first, due| first.min(due.at));
         }
-        let behind = self.first_behind(scanned.0.at);
+        let behind = self.first_behind(limit);
         self.bound = behind.0.min(LATEST);
+        if behind.0.at < limit {
+            return behind;
+        }
+        let scanned = earliest_of(&self.flat[..self.ahead], 0);
         if scanned.0 < behind.0 { scanned } else { behind }
     }
 
