@@ -216,6 +216,7 @@ impl<P: Payload + Clone> Medium<P> {
     }
 
     /// Adds a station that waits for `slots` slots after its AIFS, which follows the base.
+    #[inline(always)]
     pub(super) fn contend(&mut self, index: u16, slots: u32) {
         let base = self.cell.base_slot;
         let class = self.class_of(index);
@@ -230,6 +231,7 @@ impl<P: Payload + Clone> Medium<P> {
     }
 
     /// Samples a backoff whose slots count from `from`.
+    #[inline(always)]
     pub(super) fn draw(&mut self, index: u16, from: Instant) -> u32 {
         let station = &mut self.stations[usize::from(index)];
         let window = station.contention_window();
@@ -305,19 +307,9 @@ impl<P: Payload + Clone> Medium<P> {
                 self.start_one(station, at);
             }
         }
-        let mut place = 0;
-        while place < self.cell.apart.len() {
-            let apart = self.cell.apart[place];
-            let at = self.time_apart(&apart);
-            if at < sensed && self.stations[usize::from(apart.station)].away_until(at).is_none() {
-                self.cell.apart.swap_remove(place);
-                self.cell.transmitters.push((apart.station, at));
-            } else {
-                place += 1;
-            }
+        if !self.cell.apart.is_empty() {
+            self.start_apart(sensed);
         }
-        // Stations that have left in the meantime resume when they return.
-        self.park(sensed);
         if self.cell.transmitters.is_empty() {
             return;
         }
@@ -344,6 +336,24 @@ impl<P: Payload + Clone> Medium<P> {
         }
     }
 
+    /// Adds the stations that count separately and whose backoff ends before `sensed` to the transmitters.
+    #[inline(never)]
+    fn start_apart(&mut self, sensed: Instant) {
+        let mut place = 0;
+        while place < self.cell.apart.len() {
+            let apart = self.cell.apart[place];
+            let at = self.time_apart(&apart);
+            if at < sensed && self.stations[usize::from(apart.station)].away_until(at).is_none() {
+                self.cell.apart.swap_remove(place);
+                self.cell.transmitters.push((apart.station, at));
+            } else {
+                place += 1;
+            }
+        }
+        // Stations that have left in the meantime resume when they return.
+        self.park(sensed);
+    }
+
     /// Defers stations whose backoff ends together with that of a higher access category of their host, as after
     /// a collision (802.11-2020, 10.23.2.4).
     fn yield_to_higher_categories(&mut self) {
@@ -368,7 +378,14 @@ impl<P: Payload + Clone> Medium<P> {
 
     /// Starts the next exchange of a station's TXOP, SIFS after the one that ended at `at`, if it fits. Returns
     /// `false` if the TXOP is over.
+    #[inline(always)]
     pub(super) fn continue_txop(&mut self, now: Instant, index: u16, at: Instant) -> bool {
+        self.stations[usize::from(index)].txop_end.is_some()
+            && self.continue_open_txop(now, index, at)
+    }
+
+    #[inline(never)]
+    fn continue_open_txop(&mut self, now: Instant, index: u16, at: Instant) -> bool {
         let Some(start) = self.txop_continues(now, index, at) else { return false };
         self.cell.transmitters.clear();
         self.cell.transmitters.push((index, start));

@@ -127,12 +127,17 @@ impl AirFrame {
 
 impl<P: Payload + Clone> Medium<P> {
     /// Returns the exchange of the frame that a station attempts to send.
-    #[inline(always)]
     pub(super) fn exchange_of(&mut self, index: u16) -> FrameExchange {
-        let station = &self.stations[usize::from(index)];
-        if let Some(exchange) = station.exchange {
-            return exchange;
+        match self.stations[usize::from(index)].exchange {
+            Some(exchange) => exchange,
+            None => self.plain_exchange_of(index),
         }
+    }
+
+    /// Like [`Self::exchange_of`], for a station without block-ack agreements.
+    #[inline(always)]
+    fn plain_exchange_of(&mut self, index: u16) -> FrameExchange {
+        let station = &self.stations[usize::from(index)];
         let &Current { pair: number, ref packet, sequence, is_retry, .. } = station.frame();
         let length = station.frame_length(packet);
         let pair = &mut self.pairs[number as usize];
@@ -160,13 +165,18 @@ impl<P: Payload + Clone> Medium<P> {
     }
 
     /// Starts an attempt of a station.
-    #[inline(always)]
     pub(super) fn begin_exchange(&mut self, now: Instant, index: u16) -> FrameExchange {
         if self.stations[usize::from(index)].is_aggregating() {
             return self.begin_aggregate(now, index);
         }
+        self.begin_plain_exchange(index)
+    }
+
+    /// Starts an attempt of a station without block-ack agreements.
+    #[inline(always)]
+    pub(super) fn begin_plain_exchange(&mut self, index: u16) -> FrameExchange {
         let has_failed = self.stations[usize::from(index)].frame().has_failed();
-        let exchange = self.exchange_of(index);
+        let exchange = self.plain_exchange_of(index);
         let counters = &mut self.pairs[exchange.pair as usize].counters;
         counters.attempts += 1;
         counters.retries += u64::from(has_failed);

@@ -14,35 +14,78 @@ use std::cmp::Reverse;
 impl<P: Payload + Clone> Medium<P> {
     /// Computes the exchange of a single station that transmits from `start`.
     pub(super) fn exchange(&mut self, index: u16, start: Instant) {
-        let exchange = self.begin_exchange(start, index);
+        if self.stations[usize::from(index)].is_aggregating() {
+            return self.exchange_aggregate(index, start);
+        }
+        let exchange = self.begin_plain_exchange(index);
+        self.transmit_all(index, &exchange, start);
+    }
+
+    /// Like [`Self::exchange`], for a station with block-ack agreements.
+    #[inline(never)]
+    fn exchange_aggregate(&mut self, index: u16, start: Instant) {
+        let exchange = self.begin_aggregate(start, index);
+        self.transmit_all(index, &exchange, start);
+    }
+
+    /// Transmits the frames of an exchange up to the first one that is lost.
+    #[inline(always)]
+    fn transmit_all(&mut self, index: u16, exchange: &FrameExchange, start: Instant) {
         let to = self.pairs[exchange.pair as usize].to;
         let is_there = self.stations[usize::from(to)].away_until(start).is_none();
-        // `before`: end of the preceding frame.
-        let (mut kind, mut before, mut at) = (exchange.first(), start, start);
-        loop {
-            let end = at + exchange.time(*kind);
-            self.count_frame(&exchange, *kind, at);
-            let is_lost = self.is_frame_lost(&exchange, *kind, [at, end]) || !is_there;
-            let fate = if is_lost { AirFate::Damaged } else { AirFate::Received };
-            self.show(&exchange, *kind, [at, end], fate);
-            if is_lost {
-                return self.lose(index, &exchange, *kind, [start, before, end], is_there);
-            }
-            self.on_frame_read(&exchange, *kind);
-            let Some(next) = exchange.next(*kind) else {
-                self.count_from(end + self.timing.difs());
-                self.account(start, end, Use::Success);
-                let ending = Ending::Acknowledged { at: end };
-                self.cell.phase = Phase::Busy { ending, at: before };
-                return;
-            };
-            (kind, before, at) = (next, end, end + exchange.sifs);
+        // End of the latest frame and start of the next one.
+        let mut times = [start, start];
+        if exchange.has_rts
+            && !(self.is_read(index, exchange, AirFrame::Rts, start, &mut times, is_there)
+                && self.is_read(index, exchange, AirFrame::Cts, start, &mut times, is_there))
+        {
+            return;
         }
+        if !self.is_read(index, exchange, exchange.data, start, &mut times, is_there) {
+            return;
+        }
+        let [before, _] = times;
+        if self.is_read(index, exchange, exchange.answer, start, &mut times, is_there) {
+            let [end, _] = times;
+            self.count_from(end + self.timing.difs());
+            self.account(start, end, Use::Success);
+            let ending = Ending::Acknowledged { at: end };
+            self.cell.phase = Phase::Busy { ending, at: before };
+        }
+    }
+
+    /// Transmits a frame of the exchange that has begun at `start`, and updates `times`: end of the
+    /// latest frame and start of the next one. Returns `false` if the frame is lost. It is inlined
+    /// for each frame of an exchange, because the kinds of most of them are constant.
+    #[inline(always)]
+    fn is_read(
+        &mut self,
+        index: u16,
+        exchange: &FrameExchange,
+        kind: AirFrame,
+        start: Instant,
+        times: &mut [Instant; 2],
+        is_there: bool,
+    ) -> bool {
+        let [before, at] = *times;
+        let end = at + exchange.time(kind);
+        self.count_frame(exchange, kind, at);
+        let is_lost = self.is_frame_lost(exchange, kind, [at, end]) || !is_there;
+        let fate = if is_lost { AirFate::Damaged } else { AirFate::Received };
+        self.show(exchange, kind, [at, end], fate);
+        if is_lost {
+            self.lose(index, exchange, kind, [start, before, end], is_there);
+            return false;
+        }
+        self.on_frame_read(exchange, kind);
+        *times = [end, end + exchange.sifs];
+        true
     }
 
     /// Ends an exchange with the loss of a frame: defers all stations as the table of waiting times
     /// states. The exchange has begun at `start`; `before` is the end of the frame before the
     /// lost one.
+    #[inline(never)]
     fn lose(
         &mut self,
         index: u16,
