@@ -48,8 +48,6 @@ pub(super) struct Air<X: Extension> {
     pub machine: MachineId,
     /// The direction of each pair.
     pub directions: Vec<DirectionId>,
-    /// Whether an agent requires delivery reports of packets.
-    pub has_watchers: bool,
     /// The WLANs on the medium: their names and pairs.
     pub wlans: Vec<(String, Vec<PairId>)>,
 }
@@ -260,6 +258,16 @@ impl<P: Probe, X: Extension> World<P, X> {
     pub(super) fn on_air(&mut self, air: AirId) {
         let medium = &mut self.airs[air.index()].medium;
         medium.handle_timeout(self.now);
+        if medium.has_delivered() {
+            self.deliver_from_air(air);
+        }
+        self.settle_air(air);
+    }
+
+    /// Forwards the packets that a medium has delivered.
+    #[inline(always)]
+    fn deliver_from_air(&mut self, air: AirId) {
+        let medium = &mut self.airs[air.index()].medium;
         let mut delivered = medium.take_delivered();
         for Delivery { pair, sequence, packet, is_damaged } in &mut delivered {
             if *is_damaged {
@@ -274,14 +282,13 @@ impl<P: Probe, X: Extension> World<P, X> {
             self.forward(packet);
         }
         self.airs[air.index()].medium.reuse(delivered);
-        self.settle_air(air);
     }
 
     /// Updates the deadline of a medium, and reports its outcomes and events.
     fn settle_air(&mut self, air: AirId) {
         let Air { medium, machine, .. } = &mut self.airs[air.index()];
         self.deadlines.set(*machine, medium.next_timeout());
-        if self.airs[air.index()].has_watchers {
+        if medium.has_outcomes() {
             self.report_outcomes(air);
         }
         if P::ACTIVE {
@@ -290,7 +297,7 @@ impl<P: Probe, X: Extension> World<P, X> {
     }
 
     /// Passes the delivery reports of the medium to the agents that the packets have passed.
-    #[cold]
+    #[inline(never)]
     fn report_outcomes(&mut self, air: AirId) {
         loop {
             let Air { medium, directions, .. } = &mut self.airs[air.index()];

@@ -326,6 +326,7 @@ impl<P: Payload + Clone> Medium<P> {
 
     /// Dequeues the next frame of a station that has none; returns `false` if the queue is empty or
     /// dropped all its packets.
+    #[inline]
     pub(super) fn take_next(&mut self, now: Instant, index: u16) -> bool {
         if self.stations[usize::from(index)].is_aggregating() {
             return self.take_turn(now, index);
@@ -423,6 +424,12 @@ impl<P: Payload + Clone> Medium<P> {
         self.up.pop_front()
     }
 
+    /// Returns `true` if packets were delivered over the medium.
+    #[inline]
+    pub fn has_delivered(&self) -> bool {
+        !self.up.is_empty()
+    }
+
     /// Removes and returns all packets delivered over the medium, like [`Self::poll_deliver`] of each.
     /// [`Self::reuse`] takes the buffer back.
     pub fn take_delivered(&mut self) -> VecDeque<Delivery<P>> {
@@ -439,6 +446,12 @@ impl<P: Payload + Clone> Medium<P> {
     /// Returns the next event, if events are enabled.
     pub fn poll_event(&mut self) -> Option<MediumEvent<P>> {
         self.events.pop_front()
+    }
+
+    /// Returns `true` if an outcome is available.
+    #[inline]
+    pub fn has_outcomes(&self) -> bool {
+        !self.outcomes.is_empty()
     }
 
     /// Returns the outcome of the next packet, if outcomes are enabled.

@@ -168,7 +168,6 @@ impl<X: Extension> Builder<X> {
             medium,
             machine: MachineId::default(),
             directions: Vec::new(),
-            has_watchers: false,
             wlans: names.into_iter().map(|name| (name, Vec::new())).collect(),
         });
         AirId::new(self.airs.len() - 1)
@@ -485,9 +484,7 @@ impl<X: Extension> Builder<X> {
         if agent.wants_link_reports() {
             match self.directions[direction.index()].medium {
                 Medium::Shared(Shared { air, .. }) => {
-                    let air = &mut self.airs[air.index()];
-                    air.has_watchers = true;
-                    air.medium.keep_outcomes();
+                    self.airs[air.index()].medium.keep_outcomes();
                 }
                 Medium::Line(line) => self.lines[line.index()].watch(direction.side()),
                 Medium::Fifo(_) => {
