@@ -227,6 +227,10 @@ macro_rules! agents {
                 match self { $(AgentMachine::$kind(agent) => agent.watches_all(),)* }
             }
 
+            fn inspects_sent(&self) -> bool {
+                match self { $(AgentMachine::$kind(agent) => agent.inspects_sent(),)* }
+            }
+
             fn inspects_received(&self) -> bool {
                 match self { $(AgentMachine::$kind(agent) => agent.inspects_received(),)* }
             }

@@ -116,6 +116,10 @@ impl<P: Segment> LlElsn<P> {
 }
 
 impl<P: Segment + Clone> Agent<P> for LlElsn<P> {
+    fn inspects_sent(&self) -> bool {
+        false
+    }
+
     fn inspects_received(&self) -> bool {
         false
     }

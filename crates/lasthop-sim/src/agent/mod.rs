@@ -279,6 +279,11 @@ pub trait Agent<P: Segment> {
         false
     }
 
+    /// Returns `true` if the agent inspects packets that enter the interface queue.
+    fn inspects_sent(&self) -> bool {
+        true
+    }
+
     /// Returns `true` if the agent inspects packets received over the link.
     fn inspects_received(&self) -> bool {
         true

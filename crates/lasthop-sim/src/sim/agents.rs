@@ -1,9 +1,10 @@
 //! Agents in the world: the packets that they inspect and send.
 //!
 //! Agents are attached to the start of a direction. Packets that enter the direction pass them in
-//! order, from the uppermost to the lowest. Packets that were received over the opposite direction
-//! pass them in reverse order before they are forwarded. Both must happen in time order, so that no
-//! packet is computed past an agent: see [`Builder::build`](super::builder::Builder).
+//! order, from the uppermost one that inspects them to the lowest. Packets that were received over
+//! the opposite direction pass them in reverse order before they are forwarded. Both must happen in
+//! time order, so that no packet is computed past an agent: see
+//! [`Builder::build`](super::builder::Builder).
 
 use super::deadlines::MachineId;
 use super::direction::Medium;
@@ -83,7 +84,7 @@ impl<P: Probe, X: Extension> World<P, X> {
     }
 
     /// Passes a delivery report of the link layer to the agents at the start of `direction` that
-    /// have inspected the packet.
+    /// are responsible for its connection.
     #[cold]
     pub(super) fn report_fate(
         &mut self,

@@ -2,10 +2,12 @@
 //! and the hop records.
 
 use super::{Builder, Path};
+use crate::agent::Agent;
 use crate::app::StreamApplication;
+use crate::sim::agents::Seat;
 use crate::sim::direction::{Direction, Medium};
 use crate::sim::hops::{Arrival, Entry, Hop, Listener, Step, Then};
-use crate::sim::ids::{ConnectionId, DirectionId, PathId, Side};
+use crate::sim::ids::{ConnectionId, DirectionId, PathId, SeatId, Side};
 use crate::sim::line::Line;
 use crate::sim::traffic::App;
 use crate::sim::world::Connection;
@@ -298,7 +300,7 @@ impl<X: Extension> Builder<X> {
                         matches!(listener, Listener::Acting { .. } | Listener::Answering { .. })
                     }
                 };
-                let entry = match (near_agent, medium.entry()) {
+                let entry = match (self.first_inspecting(near_agent), medium.entry()) {
                     (Some(seat), _) => Entry::Agent(seat),
                     (None, Entry::Fifo) if is_handled => Entry::Hop,
                     (None, entry) => entry,
@@ -319,6 +321,17 @@ impl<X: Extension> Builder<X> {
             }
         }
         hops
+    }
+
+    /// Returns the first agent that inspects packets entering a direction, from `agent` downwards.
+    fn first_inspecting(&self, mut agent: Option<SeatId>) -> Option<SeatId> {
+        while let Some(Seat { agent: machine, below, .. }) =
+            agent.map(|seat| &self.agents[seat.index()])
+            && !machine.inspects_sent()
+        {
+            agent = *below;
+        }
+        agent
     }
 
     /// Returns the index of the service, or of the access category, of a flow's packets on a direction.
