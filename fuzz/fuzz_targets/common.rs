@@ -232,7 +232,6 @@ fn cell(bytes: [u8; 11]) -> (Medium<Packet>, Vec<PairId>) {
     };
     let streams = Streams { seed: 1, replication: 0 };
     let mut medium = Medium::new(phy, timing, kind & 8 != 0);
-    medium.keep_outcomes();
     medium.report_events();
     let [header, packet] = [parameters.header, Bytes::new(2048)];
     let stations = ["left", "middle", "right"].map(|component| {
@@ -247,7 +246,9 @@ fn cell(bytes: [u8; 11]) -> (Medium<Packet>, Vec<PairId>) {
         let rule = HeaderRule::Share(share(loss >> 4));
         let channel = WithHeaders::new(errors, rule, &streams, &component);
         let ends = [stations[from], stations[to]];
-        medium.add_pair(ends, [rate, control], Channel::WithHeaders(Box::new(channel)))
+        let pair = medium.add_pair(ends, [rate, control], Channel::WithHeaders(Box::new(channel)));
+        medium.keep_outcomes(pair);
+        pair
     };
     let pairs = [[0, 1], [1, 0], [2, 1], [1, 2]].into_iter().enumerate().map(&mut pair).collect();
     if kind & 16 != 0 {

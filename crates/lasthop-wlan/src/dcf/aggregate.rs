@@ -337,7 +337,7 @@ impl<P: Payload + Clone> Medium<P> {
             number,
             counters: &mut pair.counters,
             station: &mut self.stations[usize::from(pair.from)],
-            outcomes: self.keeps_outcomes.then_some(&mut self.outcomes),
+            outcomes: pair.keeps_outcomes.then_some(&mut self.outcomes),
             left: [0, 0],
         };
         (session, fates)

@@ -313,7 +313,7 @@ impl<P: Payload + Clone> Medium<P> {
         if self.cell.transmitters.is_empty() {
             return;
         }
-        let timing = self.timing;
+        let timing = &self.timing;
         let passed = timing.decrements(self.cell.base, now);
         self.cell.base_slot += passed;
         for class in &mut self.cell.classes {

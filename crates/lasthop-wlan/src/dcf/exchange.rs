@@ -347,7 +347,7 @@ impl<P: Payload + Clone> Medium<P> {
         let station = &mut self.stations[usize::from(index)];
         let frame = station.frame();
         let pair = frame.pair;
-        let reported = self.keeps_outcomes.then(|| frame.packet.clone());
+        let reported = self.pairs[pair as usize].keeps_outcomes.then(|| frame.packet.clone());
         let next = station.on_attempt(attempt, until);
         let delay = station.parameters.retry_delay;
         if let Some(rates) = &mut self.pairs[pair as usize].rates {

@@ -37,6 +37,8 @@ pub(super) struct Pair<P: Payload> {
     pub(super) rate: Rate,
     /// Index of the error process.
     pub(super) channel: u32,
+    /// Whether the outcomes of its packets are reported.
+    pub(super) keeps_outcomes: bool,
     pub(super) rts: Duration,
     /// Air time of an acknowledgment, which has the length of a CTS.
     pub(super) ack: Duration,
@@ -96,7 +98,6 @@ pub struct Medium<P: Payload> {
     pub(super) up: VecDeque<Delivery<P>>,
     pub(super) reports: bool,
     pub(super) events: VecDeque<MediumEvent<P>>,
-    pub(super) keeps_outcomes: bool,
     pub(super) outcomes: VecDeque<Outcome<P>>,
     pub(super) counters: MediumCounters,
     /// Channel access of stations with positions; `cell` is then unused.
@@ -122,7 +123,6 @@ impl<P: Payload + Clone> Medium<P> {
             up: VecDeque::with_capacity(4),
             reports: false,
             events: VecDeque::new(),
-            keeps_outcomes: false,
             outcomes: VecDeque::new(),
             counters: MediumCounters::default(),
             spread: None,
@@ -135,9 +135,10 @@ impl<P: Payload + Clone> Medium<P> {
         self.reports = true;
     }
 
-    /// Enables outcomes of packets, which the caller must then drain with [`Self::poll_outcome`].
-    pub fn keep_outcomes(&mut self) {
-        self.keeps_outcomes = true;
+    /// Enables outcomes of the packets of a pair, which the caller must then drain with
+    /// [`Self::poll_outcome`].
+    pub fn keep_outcomes(&mut self, pair: PairId) {
+        self.pairs[pair.index()].keeps_outcomes = true;
     }
 
     /// Adds a station whose packets wait in `queue`; `backoff` is the random stream of its
@@ -231,6 +232,7 @@ impl<P: Payload + Clone> Medium<P> {
             back,
             rate,
             channel,
+            keeps_outcomes: false,
             rts: self.phy.airtime(Bytes::new(frames::RTS), control_rate),
             ack: self.phy.airtime(Bytes::new(frames::ACK), control_rate),
             known_length: Bytes::default(),

@@ -122,7 +122,7 @@ impl<P: Payload + Clone> Medium<P> {
             let bytes = self.stations[from].leave_mac(&packet);
             let [packets, total] = &mut self.session(pair).in_mac;
             (*packets, *total) = (*packets - 1, *total - bytes);
-            if self.keeps_outcomes {
+            if self.pairs[pair as usize].keeps_outcomes {
                 let (pair, fate) = (PairId(pair), DeliveryReport::Abandoned);
                 let packet = packet.packet;
                 self.outcomes.push_back(Outcome { pair, fate, packet });

@@ -116,7 +116,7 @@ pub struct Log {
 impl Built {
     pub fn reporting(mut self) -> Self {
         self.machine.report_events();
-        self.machine.keep_outcomes();
+        self.pairs.iter().for_each(|&pair| self.machine.keep_outcomes(pair));
         self
     }
 

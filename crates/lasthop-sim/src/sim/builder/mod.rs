@@ -482,9 +482,10 @@ impl<X: Extension> Builder<X> {
             end.interface.endpoint.limit_transmissions(Some(limit));
         }
         if agent.wants_link_reports() {
-            match self.directions[direction.index()].medium {
-                Medium::Shared(Shared { air, .. }) => {
-                    self.airs[air.index()].medium.keep_outcomes();
+            match &self.directions[direction.index()].medium {
+                Medium::Shared(shared) => {
+                    let medium = &mut self.airs[shared.air.index()].medium;
+                    shared.pairs().for_each(|pair| medium.keep_outcomes(pair));
                 }
                 Medium::Line(line) => self.lines[line.index()].watch(direction.side()),
                 Medium::Fifo(_) => {
