@@ -246,6 +246,7 @@ impl<P: Payload + Clone> Medium<P> {
     }
 
     /// Adds a station that waits for `slots` slots, which count from `from`.
+    #[inline(always)]
     pub(super) fn join(&mut self, index: u16, from: Instant, slots: u32) {
         if from == self.cell.base {
             self.contend(index, slots);

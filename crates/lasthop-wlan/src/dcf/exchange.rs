@@ -299,6 +299,7 @@ impl<P: Payload + Clone> Medium<P> {
     }
 
     /// Delivers the packet of the data frame that a station has sent, unless it is a duplicate.
+    #[inline(always)]
     pub(super) fn pass_up(&mut self, now: Instant, station: u16) {
         if let Some(exchange) = self.stations[usize::from(station)].exchange {
             return self.receive_aggregate(now, &exchange);
@@ -334,6 +335,7 @@ impl<P: Payload + Clone> Medium<P> {
 
     /// Counts a finished attempt and reports the outcome of its packet. Returns the delay before
     /// the next attempt of the frame, if any. `time`: duration of a successful exchange.
+    #[inline(always)]
     pub(super) fn conclude(
         &mut self,
         index: u16,

@@ -410,6 +410,7 @@ impl<P: Payload> Station<P> {
     }
 
     /// Processes the end of an attempt; `until`: the end of its acknowledgment.
+    #[inline(always)]
     pub fn on_attempt(&mut self, attempt: Attempt, until: Instant) -> Next {
         let MacParameters { short_retry_limit, long_retry_limit, cw_min, cw_max, .. } =
             self.parameters;
