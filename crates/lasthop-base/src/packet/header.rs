@@ -276,13 +276,13 @@ impl<X: Copy> Clone for Header<X> {
 pub type TcpHeader = Header<TcpOptions>;
 
 impl<X: Extension> Header<X> {
-    /// Returns `true` for an ACK without payload, SACK blocks, timestamps and other flags.
+    /// Returns `true` for an ACK without payload, SACK blocks, timestamps, ECN field and other flags.
     #[inline(always)]
     pub fn is_plain_ack(&self) -> bool {
-        // Adjacent in memory, so that they are compared as one number, without the ECN field.
+        // Adjacent in memory, so that they are compared as one number.
         let Header { flags, sack_blocks, ecn, has_timestamps, .. } = *self;
-        let marks = u32::from_le_bytes([flags, sack_blocks, ecn as u8, has_timestamps.into()]);
-        self.payload == 0 && marks & 0xff00_ffff == u32::from(flags::ACK)
+        let marks = [flags, sack_blocks, ecn as u8, has_timestamps.into()];
+        self.payload == 0 && marks == [flags::ACK, 0, 0, 0]
     }
 
     /// Returns `true` if any bit of `flag` is set.
