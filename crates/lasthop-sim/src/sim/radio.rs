@@ -370,28 +370,32 @@ impl<P: Probe, X: Extension> World<P, X> {
         let (mut count, mut comes_again) = (ready.len() as u64, true);
         let (mut slot, mut start, mut last) = (0, now, None);
         while slot < slots && !ready.is_empty() {
-            ready.retain(|&station| {
-                if slot == slots {
-                    return true;
-                }
-                let line = self.radios[id.index()].line(station);
-                loop {
+            // Like `Vec::retain`, whose closure is a function of its own.
+            let mut kept = 0;
+            'stations: for place in 0..ready.len() {
+                let station = ready[place];
+                while slot < slots {
+                    let line = self.radios[id.index()].line(station);
                     let end = now + Duration::from_nanos(frame.as_nanos() * (slot + 1) / slots);
-                    if !self.fill_slot((id, station), way, [start, end]) {
+                    let Some(has_more) = self.fill_slot((id, station, line), way, [start, end])
+                    else {
                         count -= 1;
                         self.settle_station(line, way);
-                        return false;
-                    }
+                        continue 'stations;
+                    };
                     last = Some(station);
                     (slot, start) = (slot + 1, end);
                     comes_again &= slots - slot >= count;
                     // A station without further frames is polled again immediately, while its line
                     // is in the cache.
-                    if !comes_again || self.lines[line.index()].end(way).has_something() {
-                        return true;
+                    if !comes_again || has_more {
+                        break;
                     }
                 }
-            });
+                ready[kept] = station;
+                kept += 1;
+            }
+            ready.truncate(kept);
         }
         for &station in &ready {
             let line = self.radios[id.index()].line(station);
@@ -406,27 +410,25 @@ impl<P: Probe, X: Extension> World<P, X> {
     }
 
     /// Sends the next frame of a station's end `way` in the slot from `start` to `end`. Returns
-    /// `false` if the end has no frame.
+    /// whether the end would send a frame in the next slot, or `None` if it has no frame.
+    #[inline(always)]
     fn fill_slot(
         &mut self,
-        (id, station): (RadioId, u64),
+        (id, station, line): (RadioId, u64, LineId),
         way: Side,
         [start, end]: [Instant; 2],
-    ) -> bool {
+    ) -> Option<bool> {
         let now = self.now;
-        let Radio { horizon, .. } = self.radios[id.index()];
-        let line = self.radios[id.index()].line(station);
         let direction = self.lines[line.index()].direction(way);
         loop {
+            let radio = &mut self.radios[id.index()];
             let sender = self.lines[line.index()].end_mut(way);
             let on_dequeue = |queue: &Queue<Descriptor<X>>| {
                 if P::ACTIVE {
                     record_dropped(&mut self.probe, direction, now, queue);
                 }
             };
-            let Some(outcome) = sender.poll_slot(now, [start, end], horizon, on_dequeue) else {
-                return false;
-            };
+            let outcome = sender.poll_slot(now, [start, end], radio.horizon, on_dequeue)?;
             if outcome == Outcome::Free {
                 let free = sender.ring.next_slot().item;
                 self.hand_over(line, way, free);
@@ -435,7 +437,6 @@ impl<P: Probe, X: Extension> World<P, X> {
             }
             // A frame that is sent makes [`Self::on_radio`] schedule an arrival for the same time.
             // Uplink and downlink obtain an identical time here.
-            let radio = &mut self.radios[id.index()];
             let RadioParameters { frame, ref mut propagation, .. } = radio.parameters;
             let at = propagation.arrival(now + frame);
             let slot = sender.ring.next_slot();
@@ -446,14 +447,17 @@ impl<P: Probe, X: Extension> World<P, X> {
                 self.probe.record(end, event);
             }
             if outcome == Outcome::Arrives {
+                // Behind other frames, the line is awaited already.
+                if sender.ring.is_empty() {
+                    radio.awaited[way as usize].insert(station);
+                }
                 sender.ring.push_next();
-                radio.awaited[way as usize].insert(station);
             }
             if P::ACTIVE {
                 let packets = sender.length(now);
                 self.probe.record(now, Event::QueueServed { direction, packets });
             }
-            return true;
+            return Some(sender.has_something());
         }
     }
 
