@@ -36,16 +36,16 @@ impl<P: Payload + Clone> Medium<P> {
         // End of the latest frame and start of the next one.
         let mut times = [start, start];
         if exchange.has_rts
-            && !(self.is_read(index, exchange, AirFrame::Rts, start, &mut times, is_there)
-                && self.is_read(index, exchange, AirFrame::Cts, start, &mut times, is_there))
+            && !(self.transmit_frame(index, exchange, AirFrame::Rts, start, &mut times, is_there)
+                && self.transmit_frame(index, exchange, AirFrame::Cts, start, &mut times, is_there))
         {
             return;
         }
-        if !self.is_read(index, exchange, exchange.data, start, &mut times, is_there) {
+        if !self.transmit_frame(index, exchange, exchange.data, start, &mut times, is_there) {
             return;
         }
         let [before, _] = times;
-        if self.is_read(index, exchange, exchange.answer, start, &mut times, is_there) {
+        if self.transmit_frame(index, exchange, exchange.answer, start, &mut times, is_there) {
             let [end, _] = times;
             self.count_from(end + self.timing.difs());
             self.account(start, end, Use::Success);
@@ -58,7 +58,7 @@ impl<P: Payload + Clone> Medium<P> {
     /// latest frame and start of the next one. Returns `false` if the frame is lost. It is inlined
     /// for each frame of an exchange, because the kinds of most of them are constant.
     #[inline(always)]
-    fn is_read(
+    fn transmit_frame(
         &mut self,
         index: u16,
         exchange: &FrameExchange,
