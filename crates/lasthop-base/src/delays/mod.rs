@@ -41,7 +41,6 @@ impl Delays {
     }
 
     /// Records a packet that waited from `from` until `until`.
-    #[inline]
     pub fn record(&mut self, from: Instant, until: Instant) {
         let delay = until.saturating_since(from);
         self.record_as(delay, delay.min(LONGEST));
