@@ -370,7 +370,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         let (mut count, mut comes_again) = (ready.len() as u64, true);
         let (mut slot, mut start, mut last) = (0, now, None);
         while slot < slots && !ready.is_empty() {
-            // Like `Vec::retain`, whose closure is a function of its own.
+            // Like `Vec::retain`, whose closure is a separate function.
             let mut kept = 0;
             'stations: for place in 0..ready.len() {
                 let station = ready[place];
