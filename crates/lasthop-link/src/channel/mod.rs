@@ -320,6 +320,20 @@ mod tests {
     }
 
     #[test]
+    fn processes_without_losses_draw_no_random_numbers() {
+        let cases = [(0.0, true), (1e-9, false), (1.0, false)];
+        for (value, is_clean) in cases {
+            let [loss, ber] = [probability(value); 2];
+            let uniform = uniform::UniformKeys { loss, readable_headers: None, whole_frames: None };
+            let bits = independent_bits::IndependentBitsKeys { ber, header: None };
+            for keys in [Errors::Uniform(uniform), Errors::IndependentBits(bits)] {
+                let process = keys.build(&STREAMS, "link").expect("a process");
+                assert_eq!(matches!(process, Channel::Clean(_)), is_clean, "{value}: {keys:?}");
+            }
+        }
+    }
+
+    #[test]
     fn the_kth_frame_meets_the_kth_number_whatever_its_size() {
         // A larger loss probability loses a superset of the frames: the random numbers are common.
         let mut small = Channel::Uniform(Uniform::new(probability(0.02), &STREAMS, "link"));

@@ -354,6 +354,30 @@ fn snoop_and_balakrishnan_work_over_a_wlan() {
     }
 }
 
+/// LL-ELSN inspects no packets, so that its place among the agents of a link does not matter.
+#[test]
+fn the_place_of_ll_elsn_among_agents_does_not_matter() {
+    let agents = ["ll-elsn", "snoop"].map(|kind| format!("{{ kind = \"{kind}\", at = \"ap\" }}"));
+    let [first, last] = [[0, 1], [1, 0]].map(|order| {
+        let agents = order.map(|place: usize| agents[place].as_str()).join(", ");
+        let run = transfer("variant = \"newreno\"", &format!("agent = [{agents}]"), 3.0, false, 1);
+        // Agents are numbered in the order of the list.
+        let metrics = run.into_iter().map(|(name, value)| {
+            let name = name.replace("client.1.", "client.").replace("client.2.", "client.");
+            (name, value)
+        });
+        let mut metrics: Vec<_> = metrics.collect();
+        metrics.retain(|(_, value)| !value.is_nan());
+        metrics.sort_by(|left, right| left.0.cmp(&right.0));
+        metrics
+    });
+    assert_eq!(first, last);
+    for counter in ["local_retransmissions", "eln_sent"] {
+        let found = first.iter().find(|(name, _)| name.ends_with(counter));
+        assert!(found.is_some_and(|&(_, count)| count > 100.0), "{counter}: {found:?}");
+    }
+}
+
 #[test]
 fn an_agent_that_needs_reports_is_refused_elsewhere() {
     let text = r#"
