@@ -149,9 +149,8 @@ def run_points(
         ("first_replication", first_replication, 0),
     ):
         check_least(name, value, least)
-    first: dict[int, int] = {}
-    places = [first.setdefault(point.hash, len(first)) for point in points]
-    different = list({point.hash: point for point in points}.values())
+    by_hash = {point.hash: point for point in points}
+    different = list(by_hash.values())
     raw: _lasthop.RawResults | Collected
     if cluster is not None:
         from lasthop.running.cluster import connect
@@ -174,7 +173,8 @@ def run_points(
         )
     rows: tuple[Any, Any, Any] = (raw.point, raw.replication, raw.values)
     if len(different) < len(points):
-        rows = _with_copies(raw, places)
+        places = {known: place for place, known in enumerate(by_hash)}
+        rows = _with_copies(raw, [places[point.hash] for point in points])
     labels = (
         [json.loads(point.parameters) for point in points]
         if parameters is None

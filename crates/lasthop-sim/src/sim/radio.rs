@@ -374,8 +374,8 @@ impl<P: Probe, X: Extension> World<P, X> {
             let mut kept = 0;
             'stations: for place in 0..ready.len() {
                 let station = ready[place];
+                let line = self.radios[id.index()].line(station);
                 while slot < slots {
-                    let line = self.radios[id.index()].line(station);
                     let end = now + Duration::from_nanos(frame.as_nanos() * (slot + 1) / slots);
                     let Some(has_more) = self.fill_slot((id, station, line), way, [start, end])
                     else {

@@ -42,13 +42,11 @@ pub(super) struct FrameExchange {
 
 impl FrameExchange {
     /// Returns the first frame.
-    #[inline(always)]
     pub fn first(&self) -> &AirFrame {
         if self.has_rts { &AirFrame::Rts } else { &self.data }
     }
 
     /// Returns the frame that follows `kind`, if any.
-    #[inline(always)]
     pub fn next(&self, kind: AirFrame) -> Option<&AirFrame> {
         match kind {
             AirFrame::Rts => Some(&AirFrame::Cts),
