@@ -279,7 +279,8 @@ pub trait Agent<P: Segment> {
         false
     }
 
-    /// Returns `true` if the agent inspects packets that enter the interface queue.
+    /// Returns `true` if the agent inspects packets that enter the interface queue. Otherwise
+    /// [`Self::down`] forwards them unchanged, and need not be called.
     fn inspects_sent(&self) -> bool {
         true
     }

@@ -296,7 +296,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// Passes the delivery reports of the medium to the agents that the packets have passed.
+    /// Passes the delivery reports of the medium to the agents of the directions of the packets.
     #[inline(never)]
     fn report_outcomes(&mut self, air: AirId) {
         loop {

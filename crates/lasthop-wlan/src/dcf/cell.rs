@@ -385,6 +385,7 @@ impl<P: Payload + Clone> Medium<P> {
             && self.continue_open_txop(now, index, at)
     }
 
+    /// Like [`Self::continue_txop`], for a station with a TXOP.
     #[inline(never)]
     fn continue_open_txop(&mut self, now: Instant, index: u16, at: Instant) -> bool {
         let Some(start) = self.txop_continues(now, index, at) else { return false };
