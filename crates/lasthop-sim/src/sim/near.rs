@@ -38,7 +38,8 @@ const LARGEST_WIDTH: u32 = 36;
 const MOST_PASSED: u64 = 4;
 const NARROWER: u32 = 3;
 
-/// Minimum number of expirations of a row from which their mean distance is estimated.
+/// Minimum number of expirations assumed for a row when their mean distance is estimated: the next
+/// row is at most `SLOTS / REPRESENTATIVE` times as long.
 const REPRESENTATIVE: u64 = 64;
 
 /// A leaf that is in no slot.
@@ -57,20 +58,20 @@ struct Leaf {
 #[derive(Clone, Debug)]
 pub(super) struct NearDeadlines {
     leaves: Box<[Leaf]>,
-    /// The last leaf of each slot in use.
+    /// The last leaf of each slot in use, and the leaf that was added last between others of the
+    /// slot.
     last: Box<[u32; SLOTS]>,
+    recent: Box<[u32; SLOTS]>,
     /// The slots in use, and the words of `slots` in use: one bit each.
     slots: [u64; WORDS],
     words: u64,
     /// Time of the row. Slot 0 also contains deadlines before it.
     begin: u64,
     end: u64,
-    /// The leaf that was added last between others of its slot.
-    recent: u32,
     /// Bits of the width of a slot in nanoseconds, and their maximum.
     width: u32,
     most_width: u32,
-    /// Number of expirations and of deadlines passed by insertions in this row.
+    /// Number of expirations and of deadlines at other times passed by insertions in this row.
     expired: u64,
     passed: u64,
 }
@@ -82,11 +83,11 @@ impl NearDeadlines {
         NearDeadlines {
             leaves: vec![nowhere; count].into(),
             last: Box::new([0; SLOTS]),
+            recent: Box::new([0; SLOTS]),
             slots: [0; WORDS],
             words: 0,
             begin: 0,
             end: 0,
-            recent: 0,
             width: FIRST_WIDTH,
             most_width: LARGEST_WIDTH,
             expired: 0,
@@ -159,12 +160,10 @@ impl NearDeadlines {
         } else {
             (self.most_width + 1).min(LARGEST_WIDTH)
         };
-        // A row with few expirations says little about the next one: each deadline may expire.
-        let is_representative = self.expired >= REPRESENTATIVE;
-        let expirations = if is_representative { self.expired } else { deadlines.len() as u64 };
         let time = begin.saturating_sub(self.begin);
         if time > 0 {
-            self.width = (time / expirations.max(1)).max(1).ilog2().min(self.most_width);
+            let mean = time / self.expired.max(REPRESENTATIVE);
+            self.width = mean.max(1).ilog2().min(self.most_width);
         }
         (self.expired, self.passed) = (0, 0);
         self.begin = begin;
@@ -193,16 +192,16 @@ impl NearDeadlines {
                 self.last[slot] = leaf as u32;
             } else {
                 // Simultaneous deadlines are often added in their order.
-                let recent = self.leaves[self.recent as usize];
-                if recent.slot as usize == slot && recent.due < due {
-                    before = self.recent as usize;
-                    next = recent.next as usize;
+                let recent = std::mem::replace(&mut self.recent[slot], leaf as u32) as usize;
+                let after = self.leaves[recent];
+                if after.slot as usize == slot && after.due < due {
+                    (before, next) = (recent, after.next as usize);
                 }
-                self.recent = leaf as u32;
                 while self.leaves[next].due < due {
                     before = next;
                     next = self.leaves[before].next as usize;
-                    self.passed += 1;
+                    // Narrower slots do not separate simultaneous deadlines.
+                    self.passed += u64::from(self.leaves[before].due.at() != due.at());
                 }
             }
             self.leaves[before].next = leaf as u32;
@@ -248,11 +247,13 @@ mod tests {
     struct Table {
         deadlines: Vec<Due>,
         near: NearDeadlines,
+        refills: usize,
     }
 
     impl Table {
         fn new(count: usize) -> Self {
-            Table { deadlines: vec![Due::NEVER; count], near: NearDeadlines::new(count) }
+            let (deadlines, near) = (vec![Due::NEVER; count], NearDeadlines::new(count));
+            Table { deadlines, near, refills: 0 }
         }
 
         fn put(&mut self, leaf: usize, due: Due) {
@@ -264,7 +265,7 @@ mod tests {
             while let Some((due, leaf)) = self.near.first() {
                 if self.deadlines[leaf] == due {
                     if self.near.is_crowded() {
-                        self.near.refill(due.at(), &self.deadlines);
+                        self.refill(due);
                     }
                     return due;
                 }
@@ -272,9 +273,14 @@ mod tests {
             }
             let first = self.earliest();
             if first != Due::NEVER {
-                self.near.refill(first.at(), &self.deadlines);
+                self.refill(first);
             }
             first
+        }
+
+        fn refill(&mut self, first: Due) {
+            self.refills += 1;
+            self.near.refill(first.at(), &self.deadlines);
         }
 
         fn earliest(&self) -> Due {
@@ -320,6 +326,38 @@ mod tests {
             }
             assert!(passed < 8 * expirations, "{count}: {passed} of {expirations}");
         }
+    }
+
+    /// The row is moved once in many expirations, although thousands of deadlines are
+    /// simultaneous: those of the stations of a radio, half of which arrive every 10 ms at one of
+    /// two times, while the others arrive in between.
+    #[test]
+    fn simultaneous_deadlines_do_not_move_the_row() {
+        const COUNT: usize = 2_000;
+        const ROUND: u64 = 10_000_000;
+        let mut table = Table::new(COUNT);
+        let at = |leaf: usize, round: u64| {
+            let spread = leaf as u64 * 7_919 % ROUND;
+            let offset = [0, 1_417, spread, spread][leaf % 4];
+            Instant::from_nanos(round * ROUND + offset)
+        };
+        (0..COUNT).for_each(|leaf| table.put(leaf, Due::new(at(leaf, 0), leaf as u64)));
+        let mut leaves = Vec::new();
+        for round in 1..50 {
+            let end = Instant::from_nanos(round * ROUND);
+            leaves.clear();
+            while let Some(leaf) = Some(table.first())
+                .filter(|due| due.at() < end)
+                .map(|due| due.ticket() as usize % COUNT)
+            {
+                leaves.push(leaf);
+                let ticket = round * COUNT as u64 + leaf as u64;
+                table.put(leaf, Due::new(at(leaf, round), ticket));
+            }
+            assert_eq!(leaves.len(), COUNT);
+        }
+        let expirations = 49 * COUNT;
+        assert!(table.refills * 500 < expirations, "{} of {expirations}", table.refills);
     }
 
     proptest! {
