@@ -90,11 +90,11 @@ fn sacks(count: usize) -> Case {
     Case { name: "SACK flows on one path", count, text }
 }
 
-/// `count` flows of datagrams over one path of two links.
+/// `count` flows of datagrams over one path of two links with 100 kbps per flow.
 fn datagrams(count: usize) -> Case {
     let mut text = "name = \"datagrams\"\nrun = { duration = \"20 s\" }\n".to_owned();
-    link(&mut text, "near", ["a", "b"], "");
-    link(&mut text, "far", ["b", "c"], "");
+    link_of(&mut text, "near", ["a", "b"], count.div_ceil(10), "");
+    link_of(&mut text, "far", ["b", "c"], count.div_ceil(10), "");
     let app = "kind = \"on-off\", rate = \"64 kbps\", packet = \"250 B\", on = \"exp 1 s\", off = \"exp 1 s\"";
     (0..count).for_each(|name| flow(&mut text, name, "kind = \"udp\"", app));
     Case { name: "UDP flows on one path", count, text }
@@ -134,10 +134,11 @@ fn stations(count: usize) -> String {
     hosts.join(", ")
 }
 
-/// `count` links with a common host, and a file over each.
+/// `count` links with a common host, and a file over each, from a server whose link has 10 Mbps per
+/// file.
 fn star(count: usize) -> Case {
     let mut text = "name = \"star\"\n".to_owned();
-    link(&mut text, "wired", ["server", "ap"], "");
+    link_of(&mut text, "wired", ["server", "ap"], 10 * count, "");
     for station in 0..count {
         let host = format!("s{station}");
         link(&mut text, &host, ["ap", &host], "protocol = { kind = \"selective-repeat\" }");
@@ -148,7 +149,7 @@ fn star(count: usize) -> Case {
 
 /// `count` stations of a radio, each with a call.
 fn radio(count: usize) -> Case {
-    let mut text = "name = \"radio\"\nrun = { duration = \"60 s\" }\n".to_owned();
+    let mut text = "name = \"radio\"\nrun = { duration = \"20 s\" }\n".to_owned();
     let _ = write!(
         text,
         "[radio.cell]\nbase = \"ap\"\nstations = [{}]\nframe = \"10 ms\"\nuplink = {count}\n\
