@@ -13,6 +13,7 @@ use super::keys::{Field, Limits, NAME_ALLOWED, Node, Read, Shape, is_name};
 use crate::rng::{DurationDistribution, ParetoShape};
 use crate::units::{Bytes, Decibels, Distance, Duration, Probability, Rate};
 use serde_json::Value;
+use std::collections::HashSet;
 use std::fmt;
 use std::str::FromStr;
 
@@ -401,12 +402,13 @@ impl Field for Hosts {
     fn read(node: &Node<'_>, _: Limits) -> Read<Self> {
         let list = node.value.as_array().filter(|list| !list.is_empty());
         let mut hosts: Vec<String> = Vec::new();
+        let mut names = HashSet::new();
         for value in list.ok_or_else(|| node.wrong(HOSTS_ALLOWED))? {
             let is_host = |name: &&str| is_name(&name.replace('#', "0"));
             let Some(name) = value.as_str().filter(is_host) else {
                 return Err(node.wrong(format!("{HOSTS_ALLOWED}; each {NAME_ALLOWED}")));
             };
-            if hosts.iter().any(|known| known == name) {
+            if !names.insert(name) {
                 return Err(node.error(format!("{name:?} twice"), HOSTS_ALLOWED));
             }
             hosts.push(name.to_owned());
