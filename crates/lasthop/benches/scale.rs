@@ -134,11 +134,12 @@ fn stations(count: usize) -> String {
     hosts.join(", ")
 }
 
-/// `count` links with a common host, and a file over each, from a server whose link has 10 Mbps per
-/// file.
+/// `count` links with a common host, and a file over each, from a server whose link has 10 Mbps and
+/// 10 packets of queue per file.
 fn star(count: usize) -> Case {
     let mut text = "name = \"star\"\n".to_owned();
-    link_of(&mut text, "wired", ["server", "ap"], 10 * count, "");
+    let queue = format!("queue = \"{} packets\"\n", 10 * count);
+    link_of(&mut text, "wired", ["server", "ap"], 10 * count, &queue);
     for station in 0..count {
         let host = format!("s{station}");
         link(&mut text, &host, ["ap", &host], "protocol = { kind = \"selective-repeat\" }");
