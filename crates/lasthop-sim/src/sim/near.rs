@@ -35,8 +35,8 @@ const FIRST_WIDTH: u32 = 6;
 /// Maximum width: 2^36 ns, 69 s.
 const LARGEST_WIDTH: u32 = 36;
 
-/// Mean number of deadlines that an insertion passes above which slots become narrower, by this
-/// many bits.
+/// Mean number of deadlines at other times that an insertion passes above which slots become
+/// narrower, by this many bits.
 const MOST_PASSED: u64 = 4;
 const NARROWER: u32 = 3;
 
@@ -73,7 +73,8 @@ pub(super) struct NearDeadlines {
     /// Bits of the width of a slot in nanoseconds, and their maximum.
     width: u32,
     most_width: u32,
-    /// Number of expirations and of deadlines at other times passed by insertions in this row.
+    /// Number of expirations in this row, and of deadlines at other times that insertions and
+    /// removals have passed.
     expired: u64,
     passed: u64,
 }
@@ -213,7 +214,7 @@ impl NearDeadlines {
 
     /// Removes a leaf from its slot.
     fn remove(&mut self, leaf: usize) {
-        let Leaf { next, slot, .. } = self.leaves[leaf];
+        let Leaf { due, next, slot } = self.leaves[leaf];
         let slot = slot as usize % SLOTS;
         if next as usize == leaf {
             return self.clear(slot);
@@ -221,7 +222,7 @@ impl NearDeadlines {
         let mut before = self.last[slot] as usize;
         while self.leaves[before].next as usize != leaf {
             before = self.leaves[before].next as usize;
-            self.passed += 1;
+            self.passed += u64::from(self.leaves[before].due.at() != due.at());
         }
         self.leaves[before].next = next;
         if self.last[slot] as usize == leaf {
