@@ -8,10 +8,12 @@
 //! - [`schema`]: declaration of scenario keys and metrics.
 //! - [`packet`]: the packet descriptor, and packets of real bytes.
 //! - [`coding`]: erasure codes.
+//! - [`prefetch`]: hints to the processor that data will be read soon.
 
 pub mod coding;
 pub mod delays;
 pub mod packet;
+pub mod prefetch;
 pub mod rng;
 pub mod schema;
 pub mod timeline;

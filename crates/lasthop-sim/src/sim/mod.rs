@@ -13,6 +13,7 @@
 //! - [`world`]: hosts, routes, connections, applications and the event loop.
 //! - `ahead`: order of events that are computed ahead of the clock.
 //! - `horizon`: periodic work of the event loop between events.
+//! - `upcoming`: prefetching of the state of the next event.
 //! - `probe_events`: probe events of computed directions.
 //! - [`radio`]: framed radio whose slots are shared by a base and its stations.
 //! - `agents`: packet inspectors at the start of a direction.
@@ -41,5 +42,6 @@ mod report;
 pub mod senders;
 mod sharing;
 mod traffic;
+mod upcoming;
 pub mod wlan;
 pub mod world;

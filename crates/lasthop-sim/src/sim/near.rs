@@ -139,9 +139,39 @@ impl NearDeadlines {
             return None;
         }
         let word = self.words.trailing_zeros() as usize;
-        let slot = word * BITS + self.slots[word].trailing_zeros() as usize;
-        let first = self.leaves[self.last[slot % SLOTS] as usize].next as usize;
+        let first = self.first_in(word * BITS + self.slots[word].trailing_zeros() as usize);
         Some((self.leaves[first].due, first))
+    }
+
+    /// Returns the leaf after `leaf`, if both are in slots.
+    #[inline]
+    pub fn following(&self, leaf: usize) -> Option<usize> {
+        let Leaf { next, slot, .. } = self.leaves[leaf];
+        if slot == NOWHERE {
+            return None;
+        }
+        let slot = slot as usize % SLOTS;
+        if self.last[slot] as usize != leaf {
+            return Some(next as usize);
+        }
+        let (mut word, bit) = (slot / BITS, slot % BITS);
+        let later = |bits: u64, bit: usize| bits & (u64::MAX - 1) << bit;
+        let mut slots = later(self.slots[word], bit);
+        if slots == 0 {
+            let words = later(self.words, word);
+            if words == 0 {
+                return None;
+            }
+            word = words.trailing_zeros() as usize;
+            slots = self.slots[word];
+        }
+        Some(self.first_in(word * BITS + slots.trailing_zeros() as usize))
+    }
+
+    /// Returns the first leaf of a slot in use.
+    #[inline(always)]
+    fn first_in(&self, slot: usize) -> usize {
+        self.leaves[self.last[slot % SLOTS] as usize].next as usize
     }
 
     /// Returns `true` if lists have become so long that [`Self::refill`] is worth its time.
@@ -286,6 +316,21 @@ mod tests {
             self.near.refill(first.at(), &self.deadlines);
         }
 
+        /// Returns the deadlines in the row, from the first one to the following ones.
+        fn in_order(&self) -> Vec<Due> {
+            let first = self.near.first().map(|(_, leaf)| leaf);
+            let leaves = std::iter::successors(first, |&leaf| self.near.following(leaf));
+            leaves.map(|leaf| self.near.leaves[leaf].due).collect()
+        }
+
+        /// Returns the deadlines in the row, sorted.
+        fn sorted(&self) -> Vec<Due> {
+            let leaves = self.near.leaves.iter().filter(|leaf| leaf.slot != NOWHERE);
+            let mut deadlines: Vec<Due> = leaves.map(|leaf| leaf.due).collect();
+            deadlines.sort_unstable();
+            deadlines
+        }
+
         fn earliest(&self) -> Due {
             self.deadlines.iter().min().copied().unwrap_or(Due::NEVER)
         }
@@ -384,6 +429,7 @@ mod tests {
                 table.put(leaf, due);
                 if queries {
                     prop_assert_eq!(table.first(), table.earliest());
+                    prop_assert_eq!(table.in_order(), table.sorted());
                 }
             }
         }

@@ -199,7 +199,8 @@ impl<P: Probe, X: Extension> World<P, X> {
         let least_unfinished = u32::from(until_complete);
         (self.attention, self.wake) = (Instant::ZERO, Instant::ZERO);
         let end = loop {
-            let (due, machine) = self.deadlines.first();
+            let first = self.deadlines.first_of_flat();
+            let (due, machine) = first.unwrap_or_else(|| self.first_of_all());
             let at = due.at();
             debug_assert!(at >= self.now, "the clock must not decrease");
             if at >= self.wake {
