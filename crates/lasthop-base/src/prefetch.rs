@@ -1,6 +1,6 @@
 //! Prefetching: hints to the processor that data will be read soon.
 
-#![expect(unsafe_code, reason = "prefetching takes a pointer")]
+#![cfg_attr(target_arch = "x86_64", expect(unsafe_code, reason = "prefetching takes a pointer"))]
 
 /// Length of a cache line in bytes.
 const LINE: usize = 64;
