@@ -1,4 +1,6 @@
 //! Prefetching: hints to the processor that data will be read soon.
+//!
+//! Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, PREFETCHh.
 
 #![cfg_attr(target_arch = "x86_64", expect(unsafe_code, reason = "prefetching takes a pointer"))]
 

@@ -269,7 +269,7 @@ impl Deadlines {
     /// Like [`Self::first`], if the earliest deadline is in `flat` and no other has the same time;
     /// otherwise `None`.
     #[inline(always)]
-    pub fn first_of_flat(&self) -> Option<(Due, MachineId)> {
+    pub(super) fn first_of_flat(&self) -> Option<(Due, MachineId)> {
         let (mut at, mut machine) = (self.bound.at, FLAT_LIMIT);
         let (few, others) = self.flat.split_at(FEW);
         // Unused places never expire, so that the first loop has a fixed length.
@@ -296,10 +296,10 @@ impl Deadlines {
         Some((Due::new(at, first.ticket), MachineId::new(machine)))
     }
 
-    /// Returns the machine of the next deadline in the time slots after that of `machine`, if both are there. Deadlines
-    /// that have been deferred count at their former time.
+    /// Returns the machine whose deadline follows that of `machine` in the time slots; `None` if one of them is in no
+    /// slot. Deadlines that have been deferred count at their former time.
     #[inline]
-    pub fn following(&self, machine: MachineId) -> Option<MachineId> {
+    pub(super) fn following(&self, machine: MachineId) -> Option<MachineId> {
         let leaf = machine.index().checked_sub(self.ahead)?;
         Some(MachineId::new(self.ahead + self.near.as_ref()?.following(leaf)?))
     }
@@ -317,7 +317,7 @@ impl Deadlines {
     /// Returns the earliest deadline and its machine if the clock has reached the bound, or if
     /// tickets must be compared.
     #[inline]
-    pub fn first_of_all(&mut self) -> (Due, MachineId) {
+    pub(super) fn first_of_all(&mut self) -> (Due, MachineId) {
         if self.ahead == 0 {
             return self.first_behind(Instant::NEVER);
         }
