@@ -81,8 +81,10 @@ pub type Machine = Tcp;
 /// Both ends of a TCP connection.
 #[derive(Clone, Debug)]
 pub struct Tcp {
-    /// Opener and acceptor.
-    ends: [Connection; 2],
+    opener: Connection,
+    /// Stored elsewhere, because a connection of any transport has the size of the largest one. A
+    /// segment that arrives at the opener causes more accesses than one at the acceptor.
+    acceptor: Box<Connection>,
     /// Random number stream for the phases of the hosts' clocks.
     clock: Stream,
 }
@@ -97,29 +99,35 @@ impl Tcp {
     /// Creates a connection whose ends have these parameters. The phases of their clocks are
     /// sampled from `clock`.
     pub fn new(config: &Config, mut clock: Stream) -> Self {
-        let ends = [Role::Opener, Role::Acceptor]
+        let [opener, acceptor] = [Role::Opener, Role::Acceptor]
             .map(|role| Connection::new(config, role, boot_offset(&mut clock, config)));
-        Tcp { ends, clock }
+        Tcp { opener, acceptor: Box::new(acceptor), clock }
     }
 
     /// Returns the parameters of both ends.
     pub fn config(&self) -> &Config {
-        self.ends[0].config()
+        self.opener.config()
     }
 
     #[inline(always)]
     fn end(&self, end: End) -> &Connection {
-        &self.ends[end.index()]
+        match end {
+            End::Opener => &self.opener,
+            End::Acceptor => &self.acceptor,
+        }
     }
 
     #[inline(always)]
     fn end_mut(&mut self, end: End) -> &mut Connection {
-        &mut self.ends[end.index()]
+        match end {
+            End::Opener => &mut self.opener,
+            End::Acceptor => &mut self.acceptor,
+        }
     }
 
     /// Returns an end and its peer.
     fn end_and_peer(&mut self, end: End) -> (&mut Connection, &mut Connection) {
-        let [opener, acceptor] = &mut self.ends;
+        let Tcp { opener, acceptor, .. } = self;
         match end {
             End::Opener => (opener, acceptor),
             End::Acceptor => (acceptor, opener),
@@ -141,7 +149,7 @@ impl Transport for Tcp {
     }
 
     fn open(&mut self) {
-        for end in &mut self.ends {
+        for end in [&mut self.opener, &mut *self.acceptor] {
             let offset = boot_offset(&mut self.clock, end.config());
             end.reset(offset);
         }
@@ -215,7 +223,8 @@ impl Transport for Tcp {
         for connection in connections {
             knows_notices |= connection.config().knows_notices();
             is_known &= !connection.config().sends_blocks();
-            for (end, timeouts) in connection.ends.iter().zip(&mut timeouts) {
+            let ends = [&connection.opener, &*connection.acceptor];
+            for (end, timeouts) in ends.into_iter().zip(&mut timeouts) {
                 let counters = end.counters();
                 sent += counters.segments_sent;
                 again += counters.retransmissions;
@@ -340,7 +349,8 @@ impl Observed for Tcp {
     }
 
     fn start_observation(&mut self) {
-        self.ends.iter_mut().for_each(Connection::observe_peer);
+        self.opener.observe_peer();
+        self.acceptor.observe_peer();
     }
 
     fn observe(&self, end: End, moment: Moment<'_>, tell: &mut dyn FnMut(TransportEvent)) {
