@@ -105,11 +105,10 @@ macro_rules! applications {
 
         /// Every application that writes streams, dispatched statically.
         #[derive(Clone, Debug)]
-        #[allow(clippy::large_enum_variant, reason = "each is boxed separately")]
         pub enum StreamMachine {
             $(
                 #[doc = concat!("See [`", stringify!($transfer), "`](mod@", stringify!($transfer), ").")]
-                $transfer_kind($transfer::Machine),
+                $transfer_kind(Box<$transfer::Machine>),
             )*
         }
 
@@ -224,7 +223,7 @@ macro_rules! applications {
             pub fn build(&self, site: &SourceSite<'_>) -> AppMachine {
                 match self {
                     $(App::$transfer_kind(keys) => AppMachine::Streams {
-                        machine: StreamMachine::$transfer_kind(keys.build(site)),
+                        machine: StreamMachine::$transfer_kind(Box::new(keys.build(site))),
                         sends_back: self.sends_back(),
                         ends: self.ends(),
                     },)*
