@@ -389,15 +389,35 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// Like [`Self::serve`], for an end with its own transmitter.
-    #[inline(never)]
+    /// Like [`Self::serve`], for an end with its own transmitter. It is compiled separately for
+    /// either end.
+    #[inline(always)]
     fn serve_link(&mut self, id: LineId, side: Side) {
+        match side {
+            Side::Forward => self.serve_end::<false>(id),
+            Side::Reverse => self.serve_end::<true>(id),
+        }
+    }
+
+    #[inline(never)]
+    fn serve_end<const REVERSE: bool>(&mut self, id: LineId) {
+        let side = if REVERSE { Side::Reverse } else { Side::Forward };
         self.serve_with::<false>(id, side, None);
     }
 
-    /// Like [`Self::serve`], with a packet that [can bypass the queue](LineEnd::can_bypass_queue).
-    #[inline(never)]
+    /// Like [`Self::serve_link`], with a packet that
+    /// [can bypass the queue](LineEnd::can_bypass_queue).
+    #[inline(always)]
     fn serve_fresh(&mut self, id: LineId, side: Side, fresh: &Descriptor<X>) {
+        match side {
+            Side::Forward => self.serve_fresh_end::<false>(id, fresh),
+            Side::Reverse => self.serve_fresh_end::<true>(id, fresh),
+        }
+    }
+
+    #[inline(never)]
+    fn serve_fresh_end<const REVERSE: bool>(&mut self, id: LineId, fresh: &Descriptor<X>) {
+        let side = if REVERSE { Side::Reverse } else { Side::Forward };
         self.serve_with::<true>(id, side, Some(fresh));
     }
 
