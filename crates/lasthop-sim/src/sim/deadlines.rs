@@ -316,7 +316,7 @@ impl Deadlines {
 
     /// Returns the earliest deadline and its machine if the clock has reached the bound, or if
     /// tickets must be compared.
-    #[inline]
+    #[inline(always)]
     pub(super) fn first_of_all(&mut self) -> (Due, MachineId) {
         if self.ahead == 0 {
             return self.first_behind(Instant::NEVER);
