@@ -112,7 +112,7 @@ pub struct Deadlines {
     /// ones if these are at most [`FLAT_LIMIT`], otherwise none or the first [`FEW`].
     flat: [Due; FLAT_LIMIT],
     ahead: usize,
-    /// Lower bound of the deadlines of all other machines.
+    /// Lower bound of the deadlines of all other machines; not used if `ahead` is 0.
     bound: Due,
     inserted: u64,
     /// Deadlines by machine; the entries of machines in `flat` are unused.
@@ -319,6 +319,8 @@ impl Deadlines {
     #[inline(always)]
     pub(super) fn first_of_all(&mut self) -> (Due, MachineId) {
         if self.ahead == 0 {
+            // The scan of the flat array then ends at its first place.
+            self.bound = Due::NEVER;
             return self.first_behind(Instant::NEVER);
         }
         // Unused places never expire.
