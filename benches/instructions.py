@@ -65,8 +65,8 @@ MOST_OF_A_LAW = 560
 # the process is not included. The last number is the maximum memory per unit in kilobytes. The
 # median of a network of 100 units or fewer varies by an eighth.
 SCALES = {
-    "file flows on one path": (10, 1000, 1.15, 16),
-    "UDP flows on one path": (10, 4000, 1.15, 10.5),
+    "file flows on one path": (10, 1000, 1.15, 13),
+    "UDP flows on one path": (10, 4000, 1.15, 8),
     "selective-repeat hops": (8, 100, 1.15, 12),
     "rlc hops": (8, 40, 1.15, 60),
     "selective-repeat stations": (10, 1000, 1.15, 25),
