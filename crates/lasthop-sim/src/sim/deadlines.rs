@@ -112,7 +112,7 @@ pub struct Deadlines {
     /// ones if these are at most [`FLAT_LIMIT`], otherwise none or the first [`FEW`].
     flat: [Due; FLAT_LIMIT],
     ahead: usize,
-    /// Lower bound of the deadlines of all other machines; not used if `ahead` is 0.
+    /// Lower bound of the deadlines of all other machines; arbitrary if `ahead` is 0.
     bound: Due,
     inserted: u64,
     /// Deadlines by machine; the entries of machines in `flat` are unused.
@@ -296,8 +296,8 @@ impl Deadlines {
         Some((Due::new(at, first.ticket), MachineId::new(machine)))
     }
 
-    /// Returns the machine whose deadline follows that of `machine` in the time slots; `None` if one of them is in no
-    /// slot. Deadlines that have been deferred count at their former time.
+    /// Returns the machine whose deadline follows that of `machine` in the time slots; `None` if one
+    /// of them is in no slot. Deadlines that have been deferred count at their former time.
     #[inline]
     pub(super) fn following(&self, machine: MachineId) -> Option<MachineId> {
         let leaf = machine.index().checked_sub(self.ahead)?;

@@ -1,7 +1,8 @@
 //! Prefetching of the state of the next event.
 //!
-//! The state of a large network exceeds the processor's cache, and each event waits for memory several times. The
-//! deadline after the current one is probably the next event; its state is loaded while the current event is handled.
+//! The state of a large network exceeds the processor's cache, and each event waits for memory
+//! several times. The deadline after the current one is probably the next event; its state is loaded
+//! while the current event is handled.
 
 use super::deadlines::{Due, MachineId};
 use super::probe::Probe;

@@ -389,20 +389,13 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// Like [`Self::serve`], for an end with its own transmitter. It is compiled separately for
-    /// either end.
+    /// Like [`Self::serve`], for an end with its own transmitter.
     #[inline(always)]
     fn serve_link(&mut self, id: LineId, side: Side) {
         match side {
-            Side::Forward => self.serve_end::<false>(id),
-            Side::Reverse => self.serve_end::<true>(id),
+            Side::Forward => self.serve_end::<false, false>(id, None),
+            Side::Reverse => self.serve_end::<true, false>(id, None),
         }
-    }
-
-    #[inline(never)]
-    fn serve_end<const REVERSE: bool>(&mut self, id: LineId) {
-        let side = if REVERSE { Side::Reverse } else { Side::Forward };
-        self.serve_with::<false>(id, side, None);
     }
 
     /// Like [`Self::serve_link`], with a packet that
@@ -410,24 +403,20 @@ impl<P: Probe, X: Extension> World<P, X> {
     #[inline(always)]
     fn serve_fresh(&mut self, id: LineId, side: Side, fresh: &Descriptor<X>) {
         match side {
-            Side::Forward => self.serve_fresh_end::<false>(id, fresh),
-            Side::Reverse => self.serve_fresh_end::<true>(id, fresh),
+            Side::Forward => self.serve_end::<false, true>(id, Some(fresh)),
+            Side::Reverse => self.serve_end::<true, true>(id, Some(fresh)),
         }
     }
 
+    /// Services an end. It is compiled separately for either end, and for the packet `fresh`, which
+    /// is present if `FRESH` is set.
     #[inline(never)]
-    fn serve_fresh_end<const REVERSE: bool>(&mut self, id: LineId, fresh: &Descriptor<X>) {
-        let side = if REVERSE { Side::Reverse } else { Side::Forward };
-        self.serve_with::<true>(id, side, Some(fresh));
-    }
-
-    #[inline(always)]
-    fn serve_with<const FRESH: bool>(
+    fn serve_end<const REVERSE: bool, const FRESH: bool>(
         &mut self,
         id: LineId,
-        side: Side,
         fresh: Option<&Descriptor<X>>,
     ) {
+        let side = if REVERSE { Side::Reverse } else { Side::Forward };
         let (now, current) = (self.now, self.current());
         let line = &mut self.lines[id.index()];
         let direction = line.direction(side);
