@@ -45,7 +45,7 @@ impl<P: Probe, X: Extension> World<P, X> {
     pub(super) fn earliest_completion(&self) -> Instant {
         let completion = |flow: &Flow| {
             let App::Streams(app) = &flow.app else { return Instant::ZERO };
-            let Streams { application, streams, .. } = &**app;
+            let Streams { application, streams, .. } = app;
             let transport = &self.connections[streams[0].connections[0].index()].transport;
             let may_end_early = flow.stop.is_some() || !app.is_awaited;
             if !application.is_transfer() || transport.can_fail() || may_end_early {

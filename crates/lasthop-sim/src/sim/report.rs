@@ -166,7 +166,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         let stopped = flow.delivered.and(flow.stop);
         match &flow.app {
             App::Streams(app) => {
-                let Streams { application, streams, .. } = &**app;
+                let Streams { application, streams, .. } = app;
                 let delivered = flow.delivered.unwrap_or_else(|| self.delivered(index));
                 let until = stopped.or_else(|| application.measured_until(self.now));
                 delivery(delivered, until.map_or(f64::NAN, |at| end_or(Some(at))));

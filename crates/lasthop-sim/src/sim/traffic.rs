@@ -15,7 +15,7 @@ use lasthop_base::units::{Bytes, Instant};
 #[derive(Clone, Debug)]
 pub(super) enum App {
     /// Streams.
-    Streams(Box<Streams>),
+    Streams(Streams),
     /// Datagrams, one event each, at the deadlines of `machine`.
     Datagrams { source: SourceId, machine: MachineId, connection: ConnectionId },
     /// Datagrams that the queue of one direction replays.
@@ -211,7 +211,7 @@ impl<P: Probe, X: Extension> World<P, X> {
     /// Returns the number of bytes that the streams of a flow have delivered.
     pub(super) fn delivered(&self, index: FlowId) -> u64 {
         let App::Streams(app) = &self.flows[index.index()].app else { return 0 };
-        let Streams { application, streams, .. } = &**app;
+        let Streams { application, streams, .. } = app;
         // A proxy on the path acknowledges data before it arrives.
         let acknowledged = |stream: &Stream| {
             let (connection, end) = stream.place(End::Opener);

@@ -360,7 +360,7 @@ impl<X: Extension> Builder<X> {
         });
         let streams = streams.collect();
         self.unfinished += u32::from(ends);
-        App::Streams(Box::new(Streams { application, machine: None, streams, is_awaited: ends }))
+        App::Streams(Streams { application, machine: None, streams, is_awaited: ends })
     }
 
     /// Creates a source of datagrams. If its path is a single link without a protocol, the queue of
